@@ -91,6 +91,9 @@ class ToyFamily:
         proof = reduce(and_, proofs) if proofs else Proof()
         return Examined(proof | Proof(checks & {LINK}), flaws)
 
+    def derive(self, rows: Mapping[str, pa.Table], chain_id: int) -> Mapping[str, pa.Table]:
+        return {}
+
     async def probe(
         self, spec: EndpointSpec, network: Network | None, anchors: Mapping[int, bytes]
     ) -> Findings:

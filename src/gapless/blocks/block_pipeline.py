@@ -16,6 +16,7 @@ from functools import partial
 import msgspec
 
 from gapless.blocks.counts import Counts
+from gapless.blocks.derivation import Derivation
 from gapless.blocks.holding import holding
 from gapless.blocks.reproof import Reproof
 from gapless.blocks.same_database import SameDatabaseWriter, same_database
@@ -148,7 +149,7 @@ class BlockPipeline:
             context.progress(last)
 
     async def _missing(self, span: Span, context: Context) -> RangeSet:
-        """Returns the heights to fetch; verifies stored rows again where that is sufficient."""
+        """Returns the heights to fetch; uses stored rows where these are sufficient."""
         whole, chain_id = RangeSet.of(span), self.spec.chain_id
         held = await holding(self.sink, self.spec, span)
         for damaged in held.damaged.spans:  # unreadable, so no part of it can be kept
@@ -158,8 +159,10 @@ class BlockPipeline:
             await self._discard_unrecorded(span, context.fence)
             return whole
         reproof = Reproof(self.sink, self.spec, self._threads, context.check)
+        derivation = Derivation(self.sink, self.spec, self._threads, context.check)
         try:
             proven = await reproof.prove(held.weak, context.fence)
+            proven |= await derivation.derive(held.derivable, context.fence)
         except Damaged as unreadable:
             await self.sink.retract(chain_id, unreadable.span, context.fence)
             return await self._missing(span, context)

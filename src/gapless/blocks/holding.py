@@ -1,12 +1,13 @@
 """What a sink holds of the requested blocks, and which checks it passed.
 
 A range recorded with fewer checks than requested is not fetched again at once: its rows are still
-there, and everything that the chain commits to can be verified from them (see `reproof`).
+there, and everything that the chain commits to can be verified from them (see `reproof`). Nor is a
+range that lacks only tables which follow from stored ones (see `derivation`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from gapless.blocks.spec import BlocksSpec
@@ -22,16 +23,27 @@ class Holding:
     done: RangeSet = RangeSet()  # noqa: RUF009 - immutable; as requested, or expired
     weak: RangeSet = RangeSet()  # noqa: RUF009 - with fewer checks than requested
     damaged: RangeSet = RangeSet()  # noqa: RUF009 - recorded but unreadable
+    derivable: RangeSet = RangeSet()  # noqa: RUF009 - without tables that follow from stored rows
 
     def left(self, span: Span) -> RangeSet:
-        """The heights of a span that are still to be fetched or verified again."""
+        """The heights of a span that are still to be fetched, verified again or derived."""
         return RangeSet.of(span) - self.done
 
 
 async def holding(sink: Sink, spec: BlocksSpec, span: Span) -> Holding:
     """Finds what the sink holds of a span, for a backfill with this spec."""
-    whole = RangeSet.of(span)
     records = await sink.records(spec.chain_id, span)
+    found = await _held(sink, spec, span, records)
+    if not spec.derived:
+        return found
+    stored = [it for it in records if not it.expired]
+    sources = await _held(sink, spec.sources, span, stored)
+    derivable = sources.done - found.done - found.weak - found.damaged
+    return replace(found, derivable=derivable)
+
+
+async def _held(sink: Sink, spec: BlocksSpec, span: Span, records: list[Stored]) -> Holding:
+    whole = RangeSet.of(span)
     damaged = RangeSet(it.span for it in await _damage(sink, spec, span))
 
     def held(found: list[Stored]) -> RangeSet:

@@ -37,17 +37,23 @@ from gapless.runtime.slots import FOREGROUND
 
 
 def datasets_of(text: str | None, network: Network) -> tuple[str, ...]:
-    """Parses datasets such as `blocks,logs`; by default, all of the network's.
+    """Parses datasets such as `blocks,logs`; the default is in `default_datasets`.
 
     The anchor is always included: it links, counts and proves the others.
     """
     known = [table.name for table in family_of(network).tables]
-    names = {each.strip() for each in (text or ",".join(known)).split(",") if each.strip()}
+    usual = ",".join(default_datasets(network))
+    names = {each.strip() for each in (text or usual).split(",") if each.strip()}
     if unknown := names - set(known):
         raise UsageError(
             f"there is no dataset `{min(unknown)}`", hint=known_names(min(unknown), known)
         )
     return tuple(name for name in known if name in names | {known[0]})
+
+
+def default_datasets(network: Network) -> tuple[str, ...]:
+    """All tables of a network except those that are derived from others."""
+    return tuple(table.name for table in family_of(network).tables if not table.derived_from)
 
 
 async def survey(source: Source, network: Network, confirmations: int | None = None) -> Tip:

@@ -39,18 +39,10 @@ class Reproof:
         """Proves what it can of the stored heights; returns those that need not be fetched."""
         proven = RangeSet()
         for span in weak.spans:
-            async for part in self._parts(span):
+            async for part in record_parts(self.sink, self.spec.chain_id, span):
                 self.check()
                 proven |= await self._prove_part(part, fence)
         return proven
-
-    async def _parts(self, span: Span) -> AsyncIterator[Span]:
-        """Splits a span at the records' boundaries, so that endorsing a part splits no record."""
-        records = await self.sink.records(self.spec.chain_id, span)
-        edges = {it.span.first for it in records} | {it.span.last + 1 for it in records}
-        inner = sorted(edge for edge in edges if span.first < edge <= span.last)
-        for first, end in zip([span.first, *inner], [*inner, span.last + 1], strict=True):
-            yield Span(first, end - 1)
 
     async def _prove_part(self, part: Span, fence: int) -> RangeSet:
         proofs: list[Proof] = []
@@ -102,3 +94,12 @@ class Reproof:
         except FencedOff:  # another run has just written it
             return False
         return True
+
+
+async def record_parts(sink: Sink, chain_id: int, span: Span) -> AsyncIterator[Span]:
+    """Splits a span at the records' boundaries, so that endorsing a part splits no record."""
+    records = await sink.records(chain_id, span)
+    edges = {it.span.first for it in records} | {it.span.last + 1 for it in records}
+    inner = sorted(edge for edge in edges if span.first < edge <= span.last)
+    for first, end in zip([span.first, *inner], [*inner, span.last + 1], strict=True):
+        yield Span(first, end - 1)

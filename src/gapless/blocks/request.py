@@ -31,7 +31,7 @@ E = TypeVar("E", bound=StrEnum)
 class FetchOptions(TypedDict, total=False):
     """The options of a fetch. Options that are omitted or None come from the configuration."""
 
-    datasets: str | None  # such as `blocks,logs`; default: all
+    datasets: str | None  # such as `blocks,logs`; default: all but `transfers`
     workers: int | None
     batch_size: int | None
     chunk_size: int | None

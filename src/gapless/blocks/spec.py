@@ -16,6 +16,7 @@ from gapless.chains import Level, Network, family_of, find_network
 from gapless.chains.family import Family, Wanted
 from gapless.core.anchors import Anchor
 from gapless.core.errors import UsageError
+from gapless.schema import Table
 from gapless.sinks import Sink
 
 
@@ -47,6 +48,21 @@ class BlocksSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def family(self) -> Family:
         return family_of(self.chain)
+
+    @property
+    def derived(self) -> tuple[Table, ...]:
+        """The requested tables that follow from others."""
+        tables = self.family.tables
+        return tuple(it for it in tables if it.derived_from and it.name in self.datasets)
+
+    @property
+    def sources(self) -> BlocksSpec:
+        """The same backfill of the tables that the derived ones follow from, instead of those."""
+        names = {it.name for table in self.derived for it in table.derived_from}
+        names |= {*self.datasets} - {table.name for table in self.derived}
+        tables = self.family.tables
+        datasets = tuple(table.name for table in tables if table.name in names)
+        return msgspec.structs.replace(self, datasets=datasets)
 
     @property
     def known_hashes(self) -> dict[int, bytes]:

@@ -149,13 +149,16 @@ class RowProofs(Protocol):
     ) -> Examined:
         """Prove consecutive blocks from their stored rows."""
 
+    def derive(self, rows: Mapping[str, pa.Table], chain_id: int) -> Mapping[str, pa.Table]:
+        """Return the derived tables of some blocks, if `rows` has all that they follow from."""
+
 
 class Family(Protocol):
     """A kind of chain."""
 
     name: str
     tables: tuple[Table, ...]
-    """Parents first; the first one is the anchor."""
+    """Parents first; the first one is the anchor. Derived tables may be among them."""
     networks: tuple[Network, ...]
     """The last one is used for every chain that is not listed."""
     checks: tuple[str, ...]

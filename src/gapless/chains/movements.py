@@ -126,6 +126,49 @@ class Account(NamedTuple):
     has_code: bool
 
 
+class AccountAt(NamedTuple):
+    """An address at the end of a block. Before the first block, at -1, nobody has anything."""
+
+    address: bytes
+    height: int
+
+
+class Snapshot(NamedTuple):
+    """What an account had and did up to the end of a block."""
+
+    balance: int  # of the network's coin
+    nonce: int  # transactions that it has signed
+
+
+class Snapshots(NamedTuple):
+    """Accounts as a node remembers them, in the order of the question."""
+
+    values: Sequence[Snapshot]
+    is_agreed: bool  # whether two endpoints said the same
+
+
+class InnerTransfer(NamedTuple):
+    """Coins that a call within a transaction moved."""
+
+    sender: bytes
+    receiver: bytes
+    amount: int
+
+
+class TracedTransaction(NamedTuple):
+    """A transaction of a block, and the coins that calls within it moved, as they happened."""
+
+    hash: bytes
+    transfers: Sequence[InnerTransfer]
+
+
+class Traces(NamedTuple):
+    """The transactions of blocks, by height."""
+
+    blocks: Mapping[int, Sequence[TracedTransaction]]
+    is_agreed: bool  # whether two endpoints said the same
+
+
 @dataclass(frozen=True)
 class TokenFacts:
     """What a token says about itself. Contracts may say anything: treat it as hostile text."""
@@ -141,12 +184,25 @@ class WalletNode(Protocol):
 
     finds_events: bool
     """Whether events can be searched for by address."""
+    signed_since: int | None
+    """The first block from which on only what an account signs takes coins from it, unless it has
+    code; None where nobody can say so."""
 
     async def hits(self, span: Span, addresses: Sequence[bytes]) -> Hits:
         """Search a span for events that name one of the addresses."""
 
     async def account(self, address: bytes, height: int) -> Account | None:
         """Return an account at the end of a block; None if no endpoint remembers it."""
+
+    async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
+        """Return accounts at the end of blocks; None if no endpoint remembers all of them."""
+
+    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
+        """Return those that had code; None if no endpoint remembers all of them."""
+
+    async def traces(self, heights: Sequence[int]) -> Traces | None:
+        """Return what calls within the transactions of some blocks moved; None if no endpoint can
+        trace them."""
 
     async def token_balance(
         self, token: bytes, token_id: int | None, address: bytes, height: int
@@ -164,6 +220,8 @@ class WalletRules(Protocol):
     """Tables that must be stored completely for a history from stored rows, the anchor first."""
     transactions: str
     """Of these, the one with a row per transaction."""
+    signer: str
+    """Its column with the account that signed the transaction."""
     lookups: tuple[Lookup, ...]
     """Where to look for an address. Rows of one transaction are found together."""
 

@@ -54,7 +54,11 @@ _ORDERS = [order.value for order in Order]
     metavar="PATH",
     help="Sink: `x.db` (SQLite), `x.duckdb`, `x/` (Parquet) or a URL.",
 )
-@click.option("--datasets", metavar="D,D,…", help="Tables: blocks,transactions,logs,withdrawals.")
+@click.option(
+    "--datasets",
+    metavar="D,D,…",
+    help="Tables: blocks,transactions,logs,withdrawals, and transfers if you list it.",
+)
 @click.option("--workers", type=int, help="Concurrent requests to each node.  [default: 8]")
 @click.option("--batch-size", type=int, help="Blocks per write.  [default: 100]")
 @click.option("--chunk-size", type=int, help="Blocks per chunk.  [default: 1000]")

@@ -86,7 +86,11 @@ def follow() -> None:
     help="First block to store.  [default: after what is stored, else the next block]",
 )
 @click.option("--name", help="Name of the follow.  [default: from the network and the sink]")
-@click.option("--datasets", metavar="D,D,…", help="Tables: blocks,transactions,logs,withdrawals.")
+@click.option(
+    "--datasets",
+    metavar="D,D,…",
+    help="Tables: blocks,transactions,logs,withdrawals, and transfers if you list it.",
+)
 @click.option("--workers", type=int, help="Concurrent requests to each node.  [default: 8]")
 @click.option("--chunk-size", type=int, help="Blocks per chunk of history.  [default: 1000]")
 @click.option(

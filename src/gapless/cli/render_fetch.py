@@ -86,7 +86,11 @@ def plan(fetch: FetchSession) -> str:
     weak = RangeSet() if spec.refetch else fetch.held.weak & missing
     if weak:
         text += f"\nto prove again from stored rows: {counted(len(weak), 'block')}"
-    if left := len(missing) - len(weak):
+    derivable = RangeSet() if spec.refetch else fetch.held.derivable & missing
+    if derivable:
+        names = ", ".join(table.name for table in spec.derived)
+        text += f"\nto derive from stored rows: {names} of {counted(len(derivable), 'block')}"
+    if left := len(missing) - len(weak) - len(derivable):
         prices = spec.family.calls(left, spec.datasets)
         calls = ", ".join(f"{count:,} {name}" for name, count in prices.items())
         text += f"\nto fetch: {counted(left, 'block')}, at least {calls}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gapless.chains import family_of, network_of_chain
+from gapless.blocks.plan import default_datasets
+from gapless.chains import network_of_chain
 from gapless.cli.render import table
 from gapless.cli.suggestions import fetch_command, repair_command
 from gapless.core.anchors import Anchor
@@ -87,8 +88,8 @@ def repair(report: Report, network: str, sink: str, *, has_endpoint: bool) -> st
     first, last = report.gaps.spans[0].first, report.gaps.spans[-1].last
     datasets = [each.dataset for each in report.coverage if each.heights]
     known = network_of_chain(report.chain_id, [each.dataset for each in report.coverage])
-    every = len(family_of(known).tables)
-    some = [] if len(datasets) in (0, every) else ["--datasets", ",".join(datasets)]
+    usual = [[], [*default_datasets(known)]]
+    some = [] if datasets in usual else ["--datasets", ",".join(datasets)]
     heights = f"{first}:{last}"
     command = fetch_command(network, heights, sink, *some, has_endpoint=has_endpoint)
     return f"run `{command}` to fill the gaps"

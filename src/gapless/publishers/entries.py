@@ -3,7 +3,8 @@
 Which tables these are follows from how a family describes them: the anchor has a row for each
 block; the rows of an *event table* belong to a transaction, which belongs to a block. A transaction
 without events has no entry. A block always has one, so a consumer knows that an empty block is
-complete. Rows that belong to the block itself, such as withdrawals, are only counted.
+complete. Rows that belong to the block itself, such as withdrawals, are only counted. Derived
+tables are left out, because what they say is in the events.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ class EntryTables:
     anchor: Table
     transactions: Table | None  # None: its transactions have no events
     events: tuple[Table, ...]
+    counts: tuple[str, ...]  # columns of the anchor that count rows of other tables
 
     @classmethod
     def of(cls, tables: Sequence[Table]) -> EntryTables:
         """Find them in the tables of a family."""
-        events = tuple(it for it in tables if len(it.parents) > 1)
-        return cls(tables[0], events[0].parents[0] if events else None, events)
+        events = tuple(it for it in tables if len(it.parents) > 1 and not it.derived_from)
+        derived = {it.name for it in tables if it.derived_from}
+        counts = tuple(it for name, it in tables[0].counts.items() if name not in derived)
+        return cls(tables[0], events[0].parents[0] if events else None, events, counts)
 
     @property
     def all(self) -> tuple[Table, ...]:
@@ -86,7 +90,7 @@ class EntryTables:
 
     def _fields(self, table: Table) -> tuple[Field, ...]:
         if table is self.anchor:
-            shown = ("chain_id", TIME, table.links.parent, *table.counts.values())
+            shown = ("chain_id", TIME, table.links.parent, *self.counts)
             return native_fields(it for it in table.columns if it.name in shown)
         above = set[str]()
         if self.transactions is not None and table is not self.transactions:

@@ -10,6 +10,9 @@ the description alone. Three rules shape every table:
   `links`, and its `counts` say how many rows a block has in the other tables, so that a range can
   be proven complete without a ledger.
 - `block_timestamp` is on every table, so that a range can be selected by time without a join.
+- A *derived* table has no facts of its own: its rows of a block follow from the block's rows in
+  other tables. So it inherits their proofs, it can be made from stored rows without a node, and it
+  is stored only on request.
 
 A 256-bit number is stored as 32 bytes, big-endian (so that bytes compare as numbers do), next to a
 `<name>_f64` to calculate with.
@@ -69,12 +72,12 @@ class Column:
         return (self, rounded)
 
 
-def must(kind: Kind, **docs: str) -> tuple[Column, ...]:
+def must(kind: Kind, /, **docs: str) -> tuple[Column, ...]:
     """Columns of one kind that are never null, each with its documentation."""
     return tuple(Column(name, kind, False, doc) for name, doc in docs.items())
 
 
-def may(kind: Kind, **docs: str) -> tuple[Column, ...]:
+def may(kind: Kind, /, **docs: str) -> tuple[Column, ...]:
     """Columns of one kind that may be null, each with its documentation."""
     return tuple(Column(name, kind, True, doc) for name, doc in docs.items())
 
@@ -107,6 +110,7 @@ class Table:
     indexes: tuple[Index, ...] = ()
     parents: tuple[Table, ...] = ()  # the nearest first; the last one is the anchor
     is_large: bool = False  # partitioned by height in databases that support it
+    derived_from: tuple[Table, ...] = ()  # the tables that its rows follow from
     links: Links = _USUAL_LINKS  # of an anchor
     counts: Mapping[str, str] = field(default_factory=dict)
     """Of an anchor: by table, the column that says how many rows a block has there."""

@@ -88,6 +88,7 @@ class FetchPlanView(Struct, frozen=True, kw_only=True):
     final: int
     missing: int
     to_prove_again: int
+    to_derive: int
     calls: dict[str, int]
     seconds: float | None  # that these calls take at least, at the configured rates
     days: float | None  # that these calls take at least, by the configured daily quota
@@ -130,7 +131,8 @@ def fetch_view(result: FetchResult, ledger_url: str, *, allow_partial: bool = Fa
 
 def fetch_plan_view(fetch: FetchSession) -> FetchPlanView:
     weak = len(fetch.held.weak & fetch.missing)
-    count = len(fetch.missing) - weak
+    derivable = len(fetch.held.derivable & fetch.missing)
+    count = len(fetch.missing) - weak - derivable
     calls = fetch.spec.family.calls(count, fetch.spec.datasets)
     budget = budget_of(fetch)
     return FetchPlanView(
@@ -140,6 +142,7 @@ def fetch_plan_view(fetch: FetchSession) -> FetchPlanView:
         final=fetch.tip.final,
         missing=count,
         to_prove_again=weak,
+        to_derive=derivable,
         calls=calls,
         seconds=budget.seconds(sum(calls.values())),
         days=budget.days(sum(calls.values())),

@@ -69,7 +69,7 @@ def fetch(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fetch
 
     async def run(*nodes: DevNode, heights: str = f"0:{LAST}", **more: Any) -> gapless.FetchResult:
         urls = [node.url for node in nodes]
-        options = {"chunk_size": 50, "batch_size": 20, **more}
+        options = {"chunk_size": 50, "batch_size": 20, "datasets": ",".join(DATASETS), **more}
         return await gapless.fetch(
             "tron-custom", heights, rpc=urls, to=target, ledger=ledger, **options
         )

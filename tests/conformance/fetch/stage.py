@@ -16,18 +16,22 @@ from gapless.chains.tron.raw_block import RawTronBlock
 from gapless.core.ranges import Span
 from gapless.devnode import Chain
 from gapless.sinks import Access
+from tests.evm import with_transfers
 
 HEAD = 300
 LAST = HEAD - 64  # the last final block
 Contents = dict[str, pa.Table]
 
 
-async def contents(target: str, chain_id: int = 1337, family: Family = EVM) -> Contents:
-    """All rows of a sink, by table."""
+async def contents(
+    target: str, chain_id: int = 1337, family: Family = EVM, *, derived: bool = False
+) -> Contents:
+    """All rows of a sink, by table; also of derived tables, if a test requests them."""
     async with await open_sink(target, Access.READ) as sink:
         return {
             table.name: (await sink.read(table, chain_id, Span(0, 10**6))).combine_chunks()
             for table in family.tables
+            if derived or not table.derived_from
         }
 
 
@@ -36,10 +40,13 @@ def truth_of(
 ) -> Contents:
     """The same as `truth`, for a chain of any family, and for some of its tables."""
     names = frozenset(
-        table.name for table in family.tables if datasets is None or table.name in datasets
+        table.name
+        for table in family.tables
+        if (not table.derived_from if datasets is None else table.name in datasets)
     )
     if family is EVM:
-        return truth(chain, span, with_receipts="logs" in names)
+        found = truth(chain, span, with_receipts="logs" in names)
+        return {**with_transfers(found)} if "transfers" in names else found
     heights = range(span.first, span.last + 1)
     infos = needs_infos(names)
     raws = [

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
 from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff
@@ -27,6 +26,7 @@ from tests.conformance.sink.stage import (
     examine,
     held,
 )
+from tests.evm import EVERY_TABLE
 
 T = TypeVar("T")
 
@@ -259,7 +259,9 @@ class SinkMachine(RuleBasedStateMachine):
 
     def _said(self, stored: list[Stored]) -> dict[str, dict[int, tuple[int, frozenset[str]]]]:
         """Fence and proofs of each height, as the records tell them."""
-        found: dict[str, dict[int, tuple[int, frozenset[str]]]] = {it.name: {} for it in TABLES}
+        found: dict[str, dict[int, tuple[int, frozenset[str]]]] = {
+            it.name: {} for it in EVERY_TABLE
+        }
         for it in stored:
             for height in range(it.span.first, it.span.last + 1):
                 assert height not in found[it.dataset]

@@ -11,13 +11,16 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gapless.chains.evm.tables import TABLES
 from gapless.core.anchors import Anchor
 from gapless.core.errors import BrokenSeam, FencedOff, SinkError
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema.arrow import arrow_schema
 from gapless.sinks import Change, Request, requests
 from tests.conformance.sink.stage import CHAIN_ID, FORK, PROVEN, rows_of, with_column
+from tests.evm import EVERY_TABLE
+
+COUNTS = {"logs": "log_count", "transfers": "transfer_count"}
+"""Counts that a block does not have unless the table is stored."""
 
 
 class Nature(NamedTuple):
@@ -65,9 +68,9 @@ def _below(height: int) -> RangeSet:
 
 class Model:
     def __init__(self) -> None:
-        self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in TABLES}
+        self.tables: dict[str, dict[int, Held]] = {each.name: {} for each in EVERY_TABLE}
         self.touched: dict[int, int] = {}  # the fence of whoever wrote or retracted a height last
-        self.counted: set[int] = set()  # heights whose number of logs is known
+        self.counted: set[tuple[str, int]] = set()  # heights whose number of rows is known
         self.wanted: dict[Nature, set[int]] = {}
 
     def refusal_of_write(
@@ -102,8 +105,7 @@ class Model:
                 self._forget(height)
             for name in names:
                 self.tables[name][height] = Held(on(branch, height), fence)
-            if "logs" in names:
-                self.counted.add(height)
+            self.counted |= {(name, height) for name in COUNTS.keys() & {*names}}
             self.touched[height] = fence
 
     def change_of_write(
@@ -134,7 +136,7 @@ class Model:
     def held(self, span: Span, names: tuple[str, ...]) -> object:
         """All that is held of a span, but for its proofs."""
         heights = range(span.first, span.last + 1)
-        counted = self.counted.intersection(heights) if "blocks" in names else None
+        counted = {it for it in self.counted if it[1] in heights} if "blocks" in names else None
         tables = {name: self.tables[name] for name in names}
         return counted, {
             name: {at: table[at][:2] for at in heights if at in table}
@@ -206,16 +208,17 @@ class Model:
         return sorted(found, key=requests.to_row)
 
     def rows(self, name: str) -> pa.Table:
-        schema = next(arrow_schema(each) for each in TABLES if each.name == name)
+        schema = next(arrow_schema(each) for each in EVERY_TABLE if each.name == name)
         pieces = [schema.empty_table()]
         for height, held_ in sorted(self.tables[name].items()):
             rows = rows_at(name, height, held_.branch)
-            if name == "blocks" and height not in self.counted:
-                rows = with_column(rows, "log_count", None)
+            unknown = [it for it in COUNTS if (it, height) not in self.counted]
+            for column in (COUNTS[it] for it in unknown if name == "blocks"):
+                rows = with_column(rows, column, None)
             pieces.append(rows)
         return pa.concat_tables(pieces).combine_chunks()
 
     def _forget(self, height: int) -> None:
         for table in self.tables.values():
             table.pop(height, None)
-        self.counted.discard(height)
+        self.counted -= {(name, height) for name in COUNTS}

@@ -14,18 +14,18 @@ import pytest
 
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
-from gapless.chains.evm.tables import BLOCKS, TABLES
+from gapless.chains.evm.tables import BLOCKS
 from gapless.core.ranges import RangeSet, Span
 from gapless.devnode import Parameters, simulated
 from gapless.schema.arrow import Tables, arrow_schema
 from gapless.schema.digest import digest
 from gapless.sinks import Batch, Request, Sink
-from tests.evm import table
+from tests.evm import EVERY_TABLE, table, with_transfers
 
 CHAIN_ID = 1337
 HEAD = 40
 FORK = 20  # from here on, the other branch has other blocks
-EVERYTHING = tuple(each.name for each in TABLES)
+EVERYTHING = tuple(each.name for each in EVERY_TABLE)
 HEADERS = ("blocks",)
 ALL = Span(0, 10**6)
 PROVEN = frozenset({"link", "receipts_root"})
@@ -43,7 +43,7 @@ def branches() -> tuple[Tables, Tables]:
             heights = range(HEAD + 1)
             blocks = [parse_block(chain.block(height)) for height in heights]
             receipts = [parse_receipts(chain.receipts(height)) for height in heights]
-            found.append(decode_blocks(blocks, receipts, CHAIN_ID))
+            found.append(with_transfers(decode_blocks(blocks, receipts, CHAIN_ID)))
             chain.reorg(FORK)
     return found[0], found[1]
 
@@ -67,11 +67,12 @@ def batch(
     tables: Collection[str] = EVERYTHING,
     proven: frozenset[str] = PROVEN,
 ) -> Batch:
-    """Blocks of the chain. Without logs, their number is unknown."""
+    """Blocks of the chain. Without logs or transfers, their number is unknown."""
     span = Span(first, last)
     found = {name: rows_of(name, span, branch) for name in tables}
-    if "logs" not in tables:
-        found["blocks"] = with_column(found["blocks"], "log_count", None)
+    for name, column in (("logs", "log_count"), ("transfers", "transfer_count")):
+        if name not in tables:
+            found["blocks"] = with_column(found["blocks"], column, None)
     return Batch(CHAIN_ID, span, Tables(found), proven, frozenset({"prices"}))
 
 
@@ -119,9 +120,9 @@ async def ranges(sink: Sink, name: str = "blocks") -> list[tuple[int, int, int]]
 
 async def examine(sink: Sink) -> None:
     """Rows and records agree, blocks are linked, and every row has a record."""
-    there = {each.name: await held(sink, each.name) for each in TABLES}
-    covered = {each.name: RangeSet() for each in TABLES}
-    expired = {each.name: RangeSet() for each in TABLES}
+    there = {each.name: await held(sink, each.name) for each in EVERY_TABLE}
+    covered = {each.name: RangeSet() for each in EVERY_TABLE}
+    expired = {each.name: RangeSet() for each in EVERY_TABLE}
     for record in await sink.stored(CHAIN_ID):
         assert not (covered[record.dataset] | expired[record.dataset]) & RangeSet.of(record.span)
         if record.expired:
@@ -136,7 +137,7 @@ async def examine(sink: Sink) -> None:
         assert blocks["parent_hash"][0].as_py() == record.parent_hash
         assert blocks["hash"][-1].as_py() == record.last_hash
         covered[record.dataset] |= RangeSet.of(record.span)
-    for each in TABLES:
+    for each in EVERY_TABLE:
         rows = there[each.name]
         assert rows.schema.equals(arrow_schema(each))
         assert set(rows["block_number"].to_pylist()) <= set(covered[each.name])

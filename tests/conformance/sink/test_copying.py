@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.chains.evm.tables import TABLES
 from gapless.schema import F64, Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.postgres import PostgresDdl
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream, numerics
 from gapless.sinks.postgres.rows import select_list, to_arrow
+from tests.evm import EVERY_TABLE
 
 EDGES = [0, 1, 9_999, 10_000, 10**8 - 1, 10**8, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
 WIDE = [*EDGES, 2**64, 10**20, 2**128 - 1, 10**76, 10**77, 2**256 - 1]
@@ -69,7 +69,7 @@ async def _pieces(columns: list[Column], rows: pa.Table) -> AsyncIterator[bytes]
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda it: it.name)
 async def test_every_row_is_read_back_unchanged(
     connection: asyncpg.Connection, table: Table, seed: int
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from gapless.chains.evm.tables import BLOCKS, TABLES
+from gapless.chains.evm.tables import BLOCKS
 from gapless.chains.opening import open_sink
 from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import Span
@@ -29,7 +29,7 @@ from tests.conformance.sink.stage import (
     snapshot,
 )
 from tests.conformance.sink.writer import writer
-from tests.evm import SCHEMA
+from tests.evm import EVERY_TABLE, SCHEMA
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def test_people_can_read_it(path: Path) -> None:
     )
     hash_ = "0x" + rows_of("blocks", Span(5, 5))["hash"][0].as_py().hex()
     assert asked(path, query) == [(hash_, "2023-11-14 22")]
-    for each in TABLES:
+    for each in EVERY_TABLE:
         names = asked(path, f"DESCRIBE {each.name}_hex")
         assert {it[0] for it in names} == {*(it.name for it in each), "block_time"}
         asked(path, f"SELECT * FROM {each.name}_hex")
@@ -197,7 +197,7 @@ async def test_a_reader_accepts_a_file_older_than_a_chain_family(path: Path) -> 
     async with await DuckdbSink.open(path, SCHEMA) as sink:
         await sink.write(batch(0, 9), 1)
     newer = Table("newer_blocks", "Of another family.", BLOCKS.key, BLOCKS.columns[:3])
-    schema = Schema([TABLES, [newer]])
+    schema = Schema([EVERY_TABLE, [newer]])
     async with await DuckdbSink.open(path, schema, Access.READ) as sink:
         assert (await sink.read(newer, CHAIN_ID, Span(0, 9))).num_rows == 0
         assert (await sink.counts(newer, CHAIN_ID, Span(0, 9))).num_rows == 0

@@ -10,7 +10,6 @@ import msgspec
 from gapless.chains import network_of_chain
 from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
-from gapless.chains.evm.tables import TABLES
 from gapless.core.ranges import Span
 from gapless.schema.arrow import Tables
 from gapless.schema.digest import digest
@@ -18,12 +17,13 @@ from gapless.sinks import Batch, Sink
 from gapless.verification import Verification
 from tests.conformance.sink.stage import within
 from tests.data.recorded import real_blocks, real_chain, with_blocks, with_chains
+from tests.evm import EVERY_TABLE
 
 
 async def assert_kept(sink: Sink, given: Batch) -> None:
     await sink.write(given, 1)
     stored = {it.dataset: it for it in await sink.stored(given.chain_id, given.span)}
-    for each in TABLES:
+    for each in EVERY_TABLE:
         if each.name in given.tables:
             rows = given.tables[each.name].combine_chunks()
             found = await sink.read(each, given.chain_id, given.span)

@@ -36,8 +36,9 @@ async def test_rows_are_read_as_they_were_written(sink: Sink, name: str) -> None
     assert (await held(sink, name)).equals(rows_of(name, Span(3, 20)))
     assert (await held(sink, name, Span(7, 9))).equals(rows_of(name, Span(7, 9)))
     assert (await held(sink, name, Span(30, 40))).num_rows == 0
-    some = await sink.read(table(name), CHAIN_ID, Span(3, 20), ["extra", "block_number"])
-    assert some.equals(rows_of(name, Span(3, 20)).select(["block_number", "extra"]))
+    last = table(name).columns[-1].name
+    some = await sink.read(table(name), CHAIN_ID, Span(3, 20), [last, "block_number"])
+    assert some.equals(rows_of(name, Span(3, 20)).select(["block_number", last]))
 
 
 async def test_numbers_above_2_to_63_are_read_back(sink: Sink) -> None:
@@ -176,7 +177,7 @@ async def test_chains_are_kept_apart(sink: Sink) -> None:
     assert await sink.chains() == [5]
     found = await sink.read(LOGS, 5, Span(0, 3))
     assert found.equals(tables["logs"])
-    assert [it.fence for it in await sink.stored(5)] == [3, 3, 3, 3]
+    assert [it.fence for it in await sink.stored(5)] == [3] * 5
 
 
 async def test_everything_is_there_after_reopening(sink: Sink, target: str) -> None:

@@ -16,11 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, TRANSFERS, WITHDRAWALS
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from tests.conformance.verify.signed import FIRST
+from tests.evm import EVERY_TABLE
 
 Row = dict[str, Any]
 _ELSEWHERE = 1_000_003  # added to a number, so that no key is duplicated by accident
@@ -28,6 +29,7 @@ _COUNTS = {
     TRANSACTIONS.name: "transaction_count",
     LOGS.name: "log_count",
     WITHDRAWALS.name: "withdrawal_count",
+    TRANSFERS.name: "transfer_count",
 }
 
 
@@ -63,7 +65,7 @@ Blocks = Mapping[str, Sequence[Row]]
 
 def forgeries(block: Blocks, following: Blocks, *, every_row: bool) -> Iterator[Forgery]:
     """All forgeries of a block; without `every_row`, only of the last row that they fit."""
-    for table in TABLES:
+    for table in EVERY_TABLE:
         rows = block[table.name]
         for column in table:
             values = [row[column.name] for row in rows]
@@ -129,12 +131,12 @@ class Forged:
             table.name: pa.Table.from_pylist(
                 [row for _, row in self._ordered(table)], arrow_schema(table)
             )
-            for table in TABLES
+            for table in EVERY_TABLE
         }
 
     def homes(self) -> dict[str, list[int]]:
         """The heights that the rows belonged to before."""
-        return {table.name: [height for height, _ in self._ordered(table)] for table in TABLES}
+        return {table.name: [height for height, _ in self._ordered(table)] for table in EVERY_TABLE}
 
     def _ordered(self, table: Table) -> list[tuple[int, Row]]:
         found = self._by_height[table.name]
@@ -179,6 +181,8 @@ def other_value(column: Column, value: Any) -> Any:
     """Another value of the same kind."""
     if column.kind is Kind.JSON:
         return _other_json(column.name, value)
+    if column.kind is Kind.TEXT:
+        return f"{value}s"
     if column.kind is Kind.BOOL:
         return not value
     if column.kind is Kind.INT:
@@ -207,6 +211,7 @@ def _renumber(table: str, rows: list[Row]) -> None:
         TRANSACTIONS.name: ("transaction_index",),
         LOGS.name: ("log_position", "log_index"),
         WITHDRAWALS.name: ("withdrawal_position", "withdrawal_index"),
+        TRANSFERS.name: ("batch_position",),
         BLOCKS.name: ("block_number",),
     }
     for name in names[table]:
@@ -214,6 +219,6 @@ def _renumber(table: str, rows: list[Row]) -> None:
 
 
 def _column(table: str, name: str) -> Column:
-    found = next(it for it in TABLES if it.name == table)
+    found = next(it for it in EVERY_TABLE if it.name == table)
     exact = next((it for it in found.columns if it.name == name), None)
     return exact or found[name]

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gapless.chains.evm.tables import BLOCKS, TABLES
+from gapless.chains.evm.tables import BLOCKS
 from gapless.schema import F64
 from gapless.schema.ddl import listed
 from gapless.sinks import Request, Stored, requests
@@ -29,6 +29,7 @@ from gapless.sinks.range_rows import COLUMNS, changes, records_from
 from gapless.sinks.records import RangeRecords
 from gapless.sinks.sqlite.rows import to_tuples
 from tests.conformance.verify.forgeries import Forgery
+from tests.evm import EVERY_TABLE
 
 Rows = Mapping[str, pa.Table]
 Edit = Callable[[list[Stored]], Iterable[Stored]]
@@ -96,7 +97,7 @@ class SqlitePlace(SqlPlace):
     async def _replace(self, rows: Rows) -> None:
         connection = apsw.Connection(self.target)
         connection.execute("BEGIN")
-        for each in TABLES:
+        for each in EVERY_TABLE:
             names = [column.name for column in each]
             connection.execute(f"DELETE FROM {each.name}")
             connection.executemany(
@@ -125,7 +126,7 @@ class DuckdbPlace(SqlPlace):
 
     async def _replace(self, rows: Rows) -> None:
         with duckdb.connect(self.target) as connection:
-            for each in TABLES:
+            for each in EVERY_TABLE:
                 connection.execute(f"DELETE FROM {each.name}")
                 connection.register("forged", rows[each.name])
                 connection.execute(f"INSERT INTO {each.name} BY NAME FROM forged")
@@ -150,9 +151,9 @@ class PostgresPlace(SqlPlace):
 
     async def _replace(self, rows: Rows) -> None:
         connection = await self._connect()
-        for each in reversed(TABLES):
+        for each in reversed(EVERY_TABLE):
             await connection.execute(f"DELETE FROM {each.name}")
-        for each in TABLES:
+        for each in EVERY_TABLE:
             columns = columns_with_values(each, rows[each.name])
             pieces = [*copy_stream(columns, rows[each.name])]
             await connection.copy_to_table(

@@ -1,14 +1,13 @@
 """A chain with real signatures, whose blocks all have the same shape.
 
 So nothing is unprovable just because the simulation left it out. Every block has a transaction of
-each type, logs with every number of topics, withdrawals and an uncle. Each column that Ethereum has
-is therefore filled somewhere, and empty somewhere if it may be empty.
+each type, logs with every number of topics, transfers, withdrawals and an uncle. Each column
+that Ethereum has is therefore filled somewhere, and empty somewhere if it may be empty.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from itertools import count
 from typing import Any
 
 from coincurve import PrivateKey
@@ -22,7 +21,10 @@ from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.codec.trie import ordered_root
 from gapless.chains.evm.decode.structs import Block, Log, Receipt, Transaction, Withdrawal
 from gapless.chains.evm.decode.tables import decode_blocks
+from gapless.chains.evm.transfers import TRANSFER
+from gapless.chains.evm.wallet_tokens import BATCH
 from gapless.schema.arrow import Tables
+from tests.evm import with_transfers
 
 CHAIN_ID = 1
 FIRST = 22_000_000  # after every fork
@@ -99,20 +101,41 @@ def _receipt(it: Transaction, kind: int, logs: list[Log]) -> Receipt:
 
 
 def _logs(height: int) -> list[list[Log]]:
-    """By transaction: two for the first and the last, none for the second."""
-    numbers = count()
-    return [
+    """By transaction: two for the first and the last, none for the second.
+
+    The fourth moves tokens as well: two of ERC-1155 with one log, and an ERC-20 token.
+    """
+    found = [
         [
             Log(
                 address=_filler("contract", kind, at, size=20),
                 topics=[_filler("topic", height, kind, at, each) for each in range(topics)],
                 data=_filler("data", height, kind, at),
-                log_index=hex(next(numbers)),
+                log_index="",
             )
             for at, topics in enumerate(of_transaction)
         ]
         for kind, of_transaction in enumerate([(4, 3), (), (2,), (1,), (0, 4)])
     ]
+    moved = [
+        ([BATCH, _parties(height)[0], *_parties(height)], _words(64, 160, 2, 7, 8, 2, height, 9)),
+        ([TRANSFER, *_parties(height)], _words(height)),
+    ]
+    for topics, data in moved:
+        token = _filler("token", len(topics), size=20)
+        shown = [_hexed(topic) for topic in topics]
+        found[3].append(Log(address=token, topics=shown, data=data, log_index=""))
+    for at, log in enumerate(log for each in found for log in each):
+        log.log_index = hex(at)
+    return found
+
+
+def _parties(height: int) -> list[bytes]:
+    return [bytes(12) + keccak(f"{name} {height}".encode())[:20] for name in ("from", "to")]
+
+
+def _words(*numbers: int) -> str:
+    return _hexed(b"".join(number.to_bytes(32, "big") for number in numbers))
 
 
 def _block(height: int, parent: str) -> tuple[Block, list[Receipt]]:
@@ -170,4 +193,5 @@ def signed_chain(blocks: int) -> Tables:
     for height in range(FIRST, FIRST + blocks):
         found.append(_block(height, parent))
         parent = found[-1][0].hash
-    return decode_blocks([block for block, _ in found], [each for _, each in found], CHAIN_ID)
+    blocks_, receipts = [block for block, _ in found], [each for _, each in found]
+    return with_transfers(decode_blocks(blocks_, receipts, CHAIN_ID))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from gapless.chains import Level, network_of_chain
-from gapless.chains.evm.tables import BLOCKS, TABLES
+from gapless.chains.evm.tables import BLOCKS
 from gapless.chains.opening import open_sink
 from gapless.core.ranges import Span
 from gapless.schema.arrow import Tables
@@ -18,9 +18,9 @@ from gapless.verification import Report, Verification
 from tests.conformance.sink.stage import within
 from tests.conformance.verify.places import Place
 from tests.conformance.verify.signed import CHAIN_ID
-from tests.evm import checks_of, table
+from tests.evm import EVERY_TABLE, checks_of, table
 
-EVERYTHING = frozenset(each.name for each in TABLES)
+EVERYTHING = frozenset(each.name for each in EVERY_TABLE)
 FENCE = 5
 
 

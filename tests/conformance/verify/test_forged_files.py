@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS
 from gapless.chains.opening import open_sink
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema.arrow import Tables
@@ -20,10 +20,11 @@ from tests.conformance.sink.stage import with_column, within
 from tests.conformance.verify.places import ParquetPlace
 from tests.conformance.verify.signed import CHAIN_ID, FIRST, signed_chain
 from tests.conformance.verify.stage import FENCE, fill, look
+from tests.evm import EVERY_TABLE
 
 CHAIN = signed_chain(24)
 LOWER, UPPER = Span(FIRST, FIRST + 11), Span(FIRST + 12, FIRST + 23)
-NAMES = [each.name for each in TABLES]
+NAMES = [each.name for each in EVERY_TABLE]
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from functools import partial
 from gapless.chains import Level
 from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.decode.restore import RECEIPT_COLUMNS
-from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES
+from gapless.chains.evm.tables import BLOCKS, LOGS
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Request, Stored
 from tests.conformance.sink.stage import CHAIN_ID as SIMULATED
@@ -18,11 +18,11 @@ from tests.conformance.verify.forgeries import Forged
 from tests.conformance.verify.places import ParquetPlace, Place, SqlitePlace
 from tests.conformance.verify.signed import FIRST, signed_chain
 from tests.conformance.verify.stage import EVERYTHING, FENCE, fill, look, refit, refitted
-from tests.evm import checks_of
+from tests.evm import EVERY_TABLE, checks_of
 
 CHAIN = signed_chain(12)
 WHOLE = Span(FIRST, FIRST + 11)
-NAMES = [each.name for each in TABLES]
+NAMES = [each.name for each in EVERY_TABLE]
 Change = Callable[[Stored], Iterable[Stored]]
 
 

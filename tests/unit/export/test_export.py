@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
 from gapless.core.errors import Incomplete
 from gapless.core.ranges import RangeSet, Span
@@ -24,10 +23,11 @@ from gapless.schema import Kind
 from gapless.schema.layout import Form, Layout
 from gapless.sinks import Request, Sink
 from tests.conformance.sink.stage import CHAIN_ID, HEAD, HEADERS, batch, rows_of
+from tests.evm import EVERY_TABLE
 
 LAYOUTS = {schema: each.tables for schema, each in layout_sets().items()}
 WHOLE = Span(5, HEAD)
-STORED = {each.name for each in TABLES}
+STORED = {each.name for each in EVERY_TABLE}
 EVERY = [
     (schema, table)
     for schema, layouts in LAYOUTS.items()
@@ -81,7 +81,7 @@ def native(table: str, span: Span) -> list[dict[str, Any]]:
         Kind.U256: lambda it: str(int.from_bytes(it, "big")),
         **dict.fromkeys((Kind.INT, Kind.BOOL, Kind.TEXT, Kind.JSON), lambda it: it),
     }
-    columns = next(each for each in TABLES if each.name == table).columns
+    columns = next(each for each in EVERY_TABLE if each.name == table).columns
     return [
         {
             it.name: None if row[it.name] is None else readable.get(it.kind, _hex)(row[it.name])
@@ -91,7 +91,7 @@ def native(table: str, span: Span) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("table", [each.name for each in TABLES])
+@pytest.mark.parametrize("table", [each.name for each in EVERY_TABLE])
 async def test_native_rows_in_every_format(sink: Sink, table: str) -> None:
     layout, expected = LAYOUTS["native"][table], native(table, WHOLE)
     assert expected

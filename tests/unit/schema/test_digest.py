@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gapless.chains.evm.tables import LOGS, TABLES, TRANSACTIONS
+from gapless.chains.evm.tables import LOGS, TRANSACTIONS
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.digest import MODULUS, digest
+from tests.evm import EVERY_TABLE
 
 Row = dict[str, Any]
 few = settings(max_examples=25)
@@ -47,7 +48,7 @@ def some_rows(draw: st.DrawFn, table: Table, most: int = 6) -> list[Row]:
     return [{**dict(zip(table.key, (7, *key), strict=True)), **draw(others)} for key in keys]
 
 
-tables_with_rows = st.sampled_from(TABLES).flatmap(
+tables_with_rows = st.sampled_from(EVERY_TABLE).flatmap(
     lambda table: st.tuples(st.just(table), some_rows(table))
 )
 
@@ -114,7 +115,7 @@ def test_null_differs_from_zero_and_empty(rows: list[Row], name: str) -> None:
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda it: it.name)
 def test_no_rows_add_nothing(table: Table) -> None:
     assert digest(table, arrow_schema(table).empty_table()) == 0
 

@@ -8,12 +8,13 @@ import apsw
 import pyarrow as pa
 import pytest
 
-from gapless.chains.evm.tables import BLOCKS, LOGS, TABLES, TRANSACTIONS, WITHDRAWALS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
 from gapless.schema import F64, Kind, Schema, Table
 from gapless.schema.arrow import arrow_schema
 from gapless.schema.ddl import create_index
 from gapless.schema.reference import reference
 from gapless.schema.sqlite import create_table, create_view
+from tests.evm import EVERY_TABLE
 
 
 def indexes(table: Table) -> list[str]:
@@ -24,7 +25,7 @@ def indexes(table: Table) -> list[str]:
 def database() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
     connection.execute("PRAGMA foreign_keys = ON")
-    for each in TABLES:
+    for each in EVERY_TABLE:
         for statement in (create_table(each), *indexes(each), create_view(each)):
             connection.execute(statement)
     return connection
@@ -43,7 +44,7 @@ def insert(database: apsw.Connection, table: Table, **values: Any) -> None:
     database.execute(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", row)
 
 
-@pytest.mark.parametrize("each", TABLES, ids=lambda it: it.name)
+@pytest.mark.parametrize("each", EVERY_TABLE, ids=lambda it: it.name)
 def test_a_key_is_a_position_that_starts_with_the_block(each: Table) -> None:
     assert each.key[:2] == ("chain_id", "block_number")
     assert all(each[name].kind is Kind.INT and not each[name].nullable for name in each.key)
@@ -52,24 +53,27 @@ def test_a_key_is_a_position_that_starts_with_the_block(each: Table) -> None:
         assert each.key[: len(parent.key)] == parent.key
 
 
-@pytest.mark.parametrize("each", TABLES, ids=lambda it: it.name)
-def test_every_table_has_a_timestamp_and_an_extra_column(each: Table) -> None:
+@pytest.mark.parametrize("each", EVERY_TABLE, ids=lambda it: it.name)
+def test_every_table_has_a_timestamp_and_keeps_unknown_keys(each: Table) -> None:
     assert not each["block_timestamp"].nullable
-    assert each["extra"].kind is Kind.JSON
+    has_extra = any((it.name, it.kind) == ("extra", Kind.JSON) for it in each.columns)
+    assert has_extra is not bool(each.derived_from), "what is derived has no keys of its own"
     names = [column.name for column in each]
     assert len(names) == len(set(names))
 
 
 def test_parents_come_first_and_count_their_children() -> None:
-    order = [each.name for each in TABLES]
+    order = [each.name for each in EVERY_TABLE]
     assert all(
-        order.index(parent.name) < order.index(it.name) for it in TABLES for parent in it.parents
+        order.index(parent.name) < order.index(it.name)
+        for it in EVERY_TABLE
+        for parent in it.parents
     )
-    counts = {"transaction_count", "log_count", "withdrawal_count"}
+    counts = {"transaction_count", "log_count", "withdrawal_count", "transfer_count"}
     assert counts <= {column.name for column in BLOCKS}
 
 
-@pytest.mark.parametrize("each", TABLES, ids=lambda it: it.name)
+@pytest.mark.parametrize("each", EVERY_TABLE, ids=lambda it: it.name)
 def test_a_256_bit_number_comes_with_a_double(each: Table) -> None:
     schema = arrow_schema(each)
     assert schema.names == [column.name for column in each]
@@ -83,18 +87,18 @@ def test_a_256_bit_number_comes_with_a_double(each: Table) -> None:
 
 def test_a_family_is_recognised_by_its_anchor() -> None:
     other = Table("others", "Of another family.", BLOCKS.key, BLOCKS.columns[:3])
-    schema = Schema([TABLES, [other]])
-    assert [*schema] == [*(each.name for each in TABLES), "others"]
+    schema = Schema([EVERY_TABLE, [other]])
+    assert [*schema] == [*(each.name for each in EVERY_TABLE), "others"]
     assert [name for name in schema if schema.is_anchor(name)] == ["blocks", "others"]
     assert schema.anchor_of(["logs", "withdrawals"]) is BLOCKS
-    assert schema.family_of(BLOCKS) == TABLES
+    assert schema.family_of(BLOCKS) == EVERY_TABLE
     for mixed in (["logs", "others"], ["logs", "unknown"], []):
         with pytest.raises(ValueError, match="not tables of one chain family"):
             schema.anchor_of(mixed)
 
 
 def test_sqlite_has_the_same_columns(database: apsw.Connection) -> None:
-    for each in TABLES:
+    for each in EVERY_TABLE:
         found = database.execute(f"PRAGMA table_info({each.name})").fetchall()
         assert [(name, bool(must)) for _, name, _, must, *_ in found] == [
             (column.name, not column.nullable) for column in each
@@ -133,10 +137,10 @@ def test_views_show_bytes_as_hex(database: apsw.Connection) -> None:
 
 def test_indexes_are_built_once(database: apsw.Connection) -> None:
     names = "SELECT count(*) FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
-    for each in TABLES:
+    for each in EVERY_TABLE:
         for statement in indexes(each):
             database.execute(statement)
-    expected = sum(len(each.indexes) for each in TABLES)
+    expected = sum(len(each.indexes) for each in EVERY_TABLE)
     assert database.execute(names).fetchall() == [(expected,)]
 
 
@@ -159,8 +163,8 @@ def test_common_queries_use_an_index(database: apsw.Connection, query: str, inde
 
 
 def test_the_reference_names_every_column() -> None:
-    text = reference(TABLES)
-    for each in TABLES:
+    text = reference(EVERY_TABLE)
+    for each in EVERY_TABLE:
         section = text.split(f"## `{each.name}`")[1].split("## ")[0]
         for column in each:
             assert f"| `{column.name}` | {column.kind.meaning} |" in section

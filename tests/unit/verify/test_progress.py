@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
 from gapless.cli.app import main
 from gapless.cli.verify import RowProgress
 from gapless.core.ranges import Span
 from tests.conformance.sink.stage import batch, rows_of
+from tests.evm import EVERY_TABLE
 
 ROWS = 1_000_000
 Watched = Callable[..., str]
@@ -61,5 +61,5 @@ def test_the_command_counts_every_row(
     monkeypatch.setattr(sys, "argv", ["gapless", "verify", f"{tmp_path}/blocks.db", "--deep"])
     with pytest.raises(SystemExit):
         main()
-    total = sum(rows_of(each.name, Span(0, 9)).num_rows for each in TABLES)
+    total = sum(rows_of(each.name, Span(0, 9)).num_rows for each in EVERY_TABLE)
     assert capsys.readouterr().err.startswith(f"{total} rows read in ")

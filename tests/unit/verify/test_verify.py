@@ -13,15 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from gapless.chains import network_of_chain
-from gapless.chains.evm.tables import TABLES
 from gapless.chains.opening import open_sink
 from gapless.core.ranges import RangeSet, Span
 from gapless.schema.digest import digest
 from gapless.sinks import Access, Request, Sink
 from gapless.verification import Finding, Report, Verification, check
 from gapless.verification import deep as deep_look
-from tests.conformance.sink.stage import CHAIN_ID, FORK, HEADERS, PROVEN, batch, rows_of
-from tests.evm import table
+from tests.conformance.sink.stage import CHAIN_ID, EVERYTHING, FORK, HEADERS, PROVEN, batch, rows_of
+from tests.evm import EVERY_TABLE, table
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +69,7 @@ async def test_a_deep_verification_reports_every_row_that_it_reads(sink: Sink) -
     network = network_of_chain(CHAIN_ID)
     await Verification(sink, CHAIN_ID, network, {}, deep=True, progress=read.append).report()
     assert len(read) > 1
-    assert sum(read) == sum(rows_of(each.name, Span(3, 30)).num_rows for each in TABLES)
+    assert sum(read) == sum(rows_of(each.name, Span(3, 30)).num_rows for each in EVERY_TABLE)
 
 
 async def test_gaps_are_named(sink: Sink) -> None:
@@ -94,7 +93,7 @@ async def test_headers_may_extend_further_than_other_tables(sink: Sink) -> None:
     report = await report_of(sink)
     assert {each.dataset: each.gaps for each in report.coverage} == {
         "blocks": RangeSet(),
-        **dict.fromkeys(("transactions", "logs", "withdrawals"), RangeSet.of((13, 15))),
+        **dict.fromkeys(EVERYTHING[1:], RangeSet.of((13, 15))),
     }
     asked = await report_of(sink, Span(8, 12))  # an explicit range must be complete
     assert asked.gaps == RangeSet.of((8, 9))
@@ -105,7 +104,7 @@ async def test_headers_beyond_the_requests_of_other_tables_are_not_a_gap(
     sink: Sink, span: Span | None
 ) -> None:
     await sink.request(CHAIN_ID, Request(Span(0, 30), frozenset(HEADERS)))
-    await sink.request(CHAIN_ID, Request(Span(10, 20), frozenset(it.name for it in TABLES)))
+    await sink.request(CHAIN_ID, Request(Span(10, 20), frozenset(it.name for it in EVERY_TABLE)))
     await sink.write(batch(0, 30, tables=HEADERS), 5)
     await sink.write(batch(10, 20), 6)
     assert (await report_of(sink, span)).complete
@@ -286,22 +285,20 @@ async def test_a_page_that_nothing_else_reads_is_found_by_a_deep_verification(
 
 async def test_a_table_that_ends_early_is_not_complete(sink: Sink) -> None:
     """It is compared with what was requested, not with what it happens to span."""
-    everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
-    await sink.request(CHAIN_ID, Request(Span(0, 30), everything))
+    await sink.request(CHAIN_ID, Request(Span(0, 30), frozenset(EVERYTHING)))
     await sink.write(batch(0, 30, tables=HEADERS), 5)
     await sink.write(batch(0, 14), 6)
     report = await report_of(sink)
     assert not report.complete
     assert {each.dataset: each.gaps for each in report.coverage} == {
         "blocks": RangeSet(),
-        **dict.fromkeys(("transactions", "logs", "withdrawals"), RangeSet.of((15, 30))),
+        **dict.fromkeys(EVERYTHING[1:], RangeSet.of((15, 30))),
     }
 
 
 async def test_what_was_never_requested_is_not_missing(sink: Sink) -> None:
-    everything = frozenset({"blocks", "transactions", "logs", "withdrawals"})
     for span in (Span(0, 9), Span(20, 30)):
-        await sink.request(CHAIN_ID, Request(span, everything))
+        await sink.request(CHAIN_ID, Request(span, frozenset(EVERYTHING)))
         await sink.write(batch(*span), 5)
     assert (await report_of(sink)).complete
     assert (await report_of(sink, Span(0, 30))).gaps == RangeSet.of((10, 19))

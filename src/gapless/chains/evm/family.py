@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.checks import levels
 from gapless.chains.evm.networks import NETWORKS
-from gapless.chains.evm.tables import TABLES
+from gapless.chains.evm.tables import DERIVED_TABLES, TABLES
 
 if TYPE_CHECKING:
     from gapless.chains.evm.raw_block import EvmRawBlock
@@ -30,7 +30,7 @@ class EvmFamily:
     """Ethereum, and chains with the same JSON-RPC and block structure."""
 
     name = "evm"
-    tables = TABLES
+    tables = (*TABLES, *DERIVED_TABLES)
     networks: tuple[Network, ...] = NETWORKS
     checks: tuple[str, ...] = tuple(Check)
 

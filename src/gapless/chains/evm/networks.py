@@ -35,6 +35,10 @@ class EvmNetwork(Network):
     wrapped: bytes | None = None  # the contract that turns coins into tokens and back
     pays_with_tokens: bool = False  # fees are paid with tokens, by ordinary transfers
     withdraws_coins: bool = True  # else validators' withdrawals wait in a contract
+    signed_since: int | None = None
+    """The first block from which on only what an account signs, by which its nonce grows, takes
+    coins from it, unless it has code. Every way to spend must have been studied, so it is None for
+    most networks: Arbitrum's retryable tickets and zkSync's accounts spend in other ways."""
 
 
 _ROLLUP = FULL - {Check.WITHDRAWALS_ROOT}
@@ -89,12 +93,14 @@ def _ethereum(name: str, chain_id: int, byzantium: int = 0, **more: Any) -> EvmN
     caveat = f"below {byzantium:,} receipts_root, if the node lacks root"
     caveats = (caveat,) if byzantium else ()
     facts = {"eras": _always(FULL), "byzantium": byzantium, "caveats": caveats, **more}
+    facts["signed_since"] = 0
     return _network(name, chain_id, 12, _TAGGED, **facts)
 
 
 def _rollup(name: str, chain_id: int, block_time: float = 2, bedrock: int = 0) -> EvmNetwork:
     eras = _since(bedrock, _ROLLUP) if bedrock else _always(_ROLLUP)
-    return _network(name, chain_id, block_time, _ROLLUP_FINALITY, eras=eras)
+    since = bedrock + 1 if bedrock else 0  # that block itself moved all balances
+    return _network(name, chain_id, block_time, _ROLLUP_FINALITY, eras=eras, signed_since=since)
 
 
 def _arbitrum(name: str, chain_id: int, nitro: int = 0) -> EvmNetwork:

@@ -46,6 +46,7 @@ BLOCKS = Table(
             Kind.INT,
             log_count="rows in `logs`; null where receipts were not requested",
             withdrawal_count="rows in `withdrawals`; null before Shanghai",
+            transfer_count="rows in `transfers`; null where they were not requested",
         ),
         *_EXTRA,
     ),
@@ -58,6 +59,7 @@ BLOCKS = Table(
         "transactions": "transaction_count",
         "logs": "log_count",
         "withdrawals": "withdrawal_count",
+        "transfers": "transfer_count",
     },
 )
 
@@ -179,4 +181,40 @@ WITHDRAWALS = Table(
     ),
 )
 
+TRANSFERS = Table(
+    name="transfers",
+    doc="One row per token that moved, derived from `logs`. Only stored if it is requested.",
+    key=("chain_id", "block_number", "transaction_index", "log_position", "batch_position"),
+    parents=(BLOCKS,),  # not the logs, which need not be stored
+    is_large=True,
+    derived_from=(LOGS,),
+    columns=(
+        *_CHAIN,
+        *must(Kind.INT, transaction_index="position in the block"),
+        *must(Kind.INT, log_position="position of the log in the transaction"),
+        *must(Kind.INT, batch_position="position in the log; 0 unless it is a batch of ERC-1155"),
+        *_TIME,
+        *must(Kind.HASH, transaction_hash="`hash` of the transaction"),
+        *must(
+            Kind.TEXT,
+            kind="`token` (ERC-20), `nft` (ERC-721), `multi_token` (ERC-1155), or `wrap` and"
+            " `unwrap` of the network's coin",
+        ),
+        *must(Kind.ADDRESS, token_address="the contract"),  # noqa: S106
+        *must(Kind.ADDRESS, from_address="sender; zero for what was created or wrapped"),
+        *must(Kind.ADDRESS, to_address="receiver; zero for what was destroyed or unwrapped"),
+        *may(Kind.U256, token_id="which token, of `nft` and `multi_token`"),  # noqa: S106
+        *must(Kind.U256, amount="units of the token; 1 of an `nft`"),
+    ),
+    indexes=(
+        Index("transfers_token", ("token_address", "block_number")),
+        Index("transfers_from", ("from_address", "block_number")),
+        Index("transfers_to", ("to_address", "block_number")),
+        Index("transfers_transaction", ("transaction_hash",)),
+        Index("transfers_time", ("block_timestamp",)),
+    ),
+)
+
 TABLES: tuple[Table, ...] = (BLOCKS, TRANSACTIONS, LOGS, WITHDRAWALS)
+"""The tables that answers are decoded to."""
+DERIVED_TABLES: tuple[Table, ...] = (TRANSFERS,)

@@ -8,12 +8,13 @@ as one batch:
     TransferSingle, TransferBatch | any | any | A
 
 A filter proves that an event exists, since its block is fetched and checked, but never that there
-is no other one. So a second endpoint is asked the same, if there is one.
+is no other one. So a second endpoint is asked the same, if there is one. The same holds for the
+balances and nonces of accounts in the past, which only an archive remembers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -21,12 +22,22 @@ from msgspec import Raw
 
 from gapless.chains.contract_answers import read_address, read_facts, read_number, word_of
 from gapless.chains.evm.decode.structs import UNREADABLE
-from gapless.chains.evm.logs_client import LogRanges, Topics
+from gapless.chains.evm.logs_client import OPINION_PATIENCE, LogRanges, Topics
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.transfers import TRANSFER
 from gapless.chains.evm.wallet_tokens import BATCH, DEPOSIT, PADDING, SINGLE, WITHDRAWAL
-from gapless.chains.movements import Account, Hits, TokenFacts
-from gapless.core.errors import BadAnswer, MissingHistory
+from gapless.chains.evm.wallet_traces import DEBUG_TRACE_BLOCK, TRACE_BLOCK, TRACER, read_traces
+from gapless.chains.movements import (
+    Account,
+    AccountAt,
+    Hits,
+    Snapshot,
+    Snapshots,
+    TokenFacts,
+    TracedTransaction,
+    Traces,
+)
+from gapless.core.errors import BadAnswer, MissingHistory, SourceError
 from gapless.core.ranges import Span
 from gapless.providers import Call, Pool, Refused
 
@@ -45,6 +56,7 @@ _IS_ERC721, _IS_ERC1155 = (
 _QUESTIONS = (_SYMBOL, _NAME, _DECIMALS, _IS_ERC721, _IS_ERC1155)
 
 T = TypeVar("T")
+Traced = dict[int, Sequence[TracedTransaction]]
 
 _text = msgspec.json.Decoder(str).decode
 
@@ -58,6 +70,7 @@ class EvmWalletNode:
         self._pool = pool
         self._logs = LogRanges(pool, _MOST_BLOCKS)
         self._wrapping = () if network.wrapped is None else (DEPOSIT, WITHDRAWAL)
+        self.signed_since = network.signed_since
 
     async def hits(self, span: Span, addresses: Sequence[bytes]) -> Hits:
         heights, is_agreed = set[int](), True
@@ -75,6 +88,74 @@ class EvmWalletNode:
             return None
         balance, nonce, code = (each or b"" for each in answers)
         return Account(int.from_bytes(balance, "big"), int.from_bytes(nonce, "big"), bool(code))
+
+    async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
+        methods = ("eth_getBalance", "eth_getTransactionCount")
+        there = [it for it in wanted if it.height >= 0]
+        calls = [_about(method, it) for it in there for method in methods]
+        try:
+            answers = await self._pool.ask(calls) if calls else None
+        except (MissingHistory, Refused):
+            return None
+        numbers = [] if answers is None else _numbers(answers.results)
+        if numbers is None:
+            return None
+        is_agreed = answers is None or await self._opinion(calls, answers.endpoint) == numbers
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        known = dict(zip(there, (Snapshot(*each) for each in pairs), strict=True))
+        return Snapshots([known.get(it, Snapshot(0, 0)) for it in wanted], is_agreed)
+
+    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
+        there = [it for it in wanted if it.height >= 0]
+        codes = await self._remembered([_about("eth_getCode", it) for it in there]) if there else []
+        if codes is None:
+            return None
+        return frozenset(it for it, code in zip(there, codes, strict=True) if code != b"")
+
+    async def traces(self, heights: Sequence[int]) -> Traces | None:
+        wanted = [height for height in heights if height]  # the first block has no transactions
+        first: Traced = {height: [] for height in heights}
+        if not wanted:
+            return Traces(first, is_agreed=True)
+        found = await self._traced(wanted)
+        if found is None:
+            return None
+        blocks, endpoint = found
+        others = self._pool.ready - {endpoint}
+        second = None
+        if others:
+            try:
+                second = await self._traced(wanted, self._pool.names - others, OPINION_PATIENCE)
+            except SourceError:
+                second = None
+        is_agreed = second is not None and second[1] in others and second[0] == blocks
+        return Traces({**first, **blocks}, is_agreed)
+
+    async def _traced(
+        self, heights: Sequence[int], avoid: Collection[str] = (), patience: float | None = None
+    ) -> tuple[Traced, str] | None:
+        """Return the transactions of blocks, and which endpoint traced them; None if none can."""
+        for method, *options in ((TRACE_BLOCK,), (DEBUG_TRACE_BLOCK, TRACER)):
+            calls = [Call(method, (hex(height), *options), height) for height in heights]
+            try:
+                answers = await self._pool.ask(calls, avoid=avoid, patience=patience)
+            except (MissingHistory, Refused):
+                continue
+            read = (read_traces(method, each) for each in answers.results)
+            return dict(zip(heights, read, strict=True)), answers.endpoint
+        return None
+
+    async def _opinion(self, calls: Sequence[Call], endpoint: str) -> list[int] | None:
+        """Return what another endpoint answers; None if there is none that does."""
+        others = self._pool.ready - {endpoint}
+        if not others:
+            return None
+        avoid = self._pool.names - others
+        try:
+            answers = await self._pool.ask(calls, avoid=avoid, patience=OPINION_PATIENCE)
+            return _numbers(answers.results) if answers.endpoint in others else None
+        except SourceError:
+            return None
 
     async def token_balance(
         self, token: bytes, token_id: int | None, address: bytes, height: int
@@ -122,6 +203,16 @@ class EvmWalletNode:
 def _call(contract: bytes, data: bytes, height: int | None = None) -> Call:
     at = _LATEST if height is None else hex(height)
     return Call("eth_call", ({"to": _hex(contract), "data": _hex(data)}, at), height)
+
+
+def _about(method: str, it: AccountAt) -> Call:
+    return Call(method, (_hex(it.address), hex(it.height)), it.height)
+
+
+def _numbers(answers: Sequence[Raw]) -> list[int] | None:
+    """Return numbers; None if one is null, which some nodes say of blocks that they forgot."""
+    found = [*map(_octets, answers)]
+    return None if None in found else [int.from_bytes(each or b"", "big") for each in found]
 
 
 def _octets(answer: Raw) -> bytes | None:

@@ -59,6 +59,7 @@ class EvmWalletRules:
 
     tables: tuple[str, ...] = tuple(table.name for table in TABLES)
     transactions = TRANSACTIONS.name
+    signer = "from_address"
     lookups: tuple[Lookup, ...] = (
         *(Lookup(TRANSACTIONS.name, column) for column in _IN_TRANSACTIONS),
         *(Lookup(LOGS.name, column, PADDING) for column in _IN_LOGS),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gapless.chains.tron import levels
 from gapless.chains.tron.check_names import TronCheck
 from gapless.chains.tron.networks import TRON_NETWORKS
-from gapless.chains.tron.tables import TRON_TABLES
+from gapless.chains.tron.tables import TRON_DERIVED_TABLES, TRON_TABLES
 
 if TYPE_CHECKING:
     from gapless.chains.family import Reading, RowProofs, Wanted
@@ -30,7 +30,7 @@ class TronFamily:
     """TRON, and chains whose nodes are java-tron."""
 
     name = "tron"
-    tables = TRON_TABLES
+    tables = (*TRON_TABLES, *TRON_DERIVED_TABLES)
     networks: tuple[Network, ...] = TRON_NETWORKS
     checks: tuple[str, ...] = tuple(TronCheck)
     layouts: Mapping[str, LayoutSet] = {}

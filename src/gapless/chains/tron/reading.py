@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gapless.chains.derived_rows import counted
 from gapless.chains.family import ReadBlock, Reading, Wanted
 from gapless.chains.tron.block_rows import BlockRows, arrow_table, rows_of
 from gapless.chains.tron.checks import check_agreement, check_anchor, check_block, under_check
 from gapless.chains.tron.parsed import parsed, parsed_other
 from gapless.chains.tron.raw_block import RawTronBlock
-from gapless.chains.tron.tables import TRON_TABLES
+from gapless.chains.tron.tables import TRON_BLOCKS, TRON_TABLES, TRON_TRANSFERS
+from gapless.chains.tron.transfer_rows import derived_tables
 from gapless.core.errors import BadAnswer
 from gapless.schema.arrow import Tables
 
@@ -33,9 +35,14 @@ def read(raws: Sequence[RawTronBlock], wanted: Wanted) -> Reading:
     tables = {
         table.name: arrow_table(table, [row for each in rows for row in each[table.name]])
         for table in TRON_TABLES
-        if table.name in wanted.datasets
+        if {table.name, TRON_TRANSFERS.name} & wanted.datasets
     }
-    return Reading(good, Tables(tables), refused, has_extra=False)
+    if TRON_TRANSFERS.name in wanted.datasets:
+        tables |= derived_tables(tables)
+        blocks, found = tables[TRON_BLOCKS.name], tables[TRON_TRANSFERS.name]
+        tables[TRON_BLOCKS.name] = counted(blocks, TRON_TRANSFERS, found)
+    wanted_tables = {name: each for name, each in tables.items() if name in wanted.datasets}
+    return Reading(good, Tables(wanted_tables), refused, has_extra=False)
 
 
 def _read(raw: RawTronBlock, wanted: Wanted) -> tuple[ReadBlock, BlockRows]:

@@ -2,7 +2,7 @@
 
 `raw_data` is stored, so the ids of blocks and transactions can be computed again, and so can every
 column that was decoded from these bytes or repeats another column. What came from infos alone, such
-as a fee or a log's data, has nothing to be compared with.
+as a fee or a log's data, has nothing to be compared with. Rows of derived tables are derived again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from gapless.chains import derived_rows
 from gapless.chains.family import Examined, Flaw
 from gapless.chains.level import Level
 from gapless.chains.network import Network
@@ -26,7 +27,13 @@ from gapless.chains.tron.levels import checks_of
 from gapless.chains.tron.parsed import ParsedTransaction, ParsedTronBlock, TronHeader
 from gapless.chains.tron.protobuf import BadMessage
 from gapless.chains.tron.stored_rows import StoredBlock, contradictions, stored_results
-from gapless.chains.tron.tables import TRON_BLOCKS, TRON_TABLES, TRON_TRANSACTIONS
+from gapless.chains.tron.tables import (
+    TRON_BLOCKS,
+    TRON_TABLES,
+    TRON_TRANSACTIONS,
+    TRON_TRANSFERS,
+)
+from gapless.chains.tron.transfer_rows import derived_tables
 from gapless.core.errors import BadAnswer
 from gapless.core.proof import Proof
 
@@ -68,11 +75,16 @@ class TronRowProofs:
             except (BadMessage, msgspec.MsgspecError, ValueError, LookupError) as error:
                 message = f"a column cannot be read: {error}"
                 flaws.append(Flaw(each.height, TRON_BLOCKS.name, message))
+        if TRON_TRANSFERS.name in rows and (derived := derived_tables(rows)):
+            flaws += derived_rows.contradictions(TRON_TRANSFERS, rows, derived[TRON_TRANSFERS.name])
         proof = reduce(and_, proofs) if proofs else Proof()
         if TronCheck.LINK in possible:
             flaws += _unlinked(blocks)
             proof |= _LINKED
         return Examined(proof, flaws)
+
+    def derive(self, rows: Mapping[str, pa.Table], chain_id: int) -> Mapping[str, pa.Table]:
+        return derived_tables(rows)
 
 
 def _provable(checks: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
@@ -86,7 +98,7 @@ def _stored(tables: Mapping[str, pa.Table]) -> Iterator[StoredBlock]:
     by_height: dict[str, dict[int, Sequence[Columns]]] = {
         name: {height: [*group] for height, group in groupby(rows.to_pylist(), _HEIGHT)}
         for name, rows in tables.items()
-        if name != TRON_BLOCKS.name
+        if name not in (TRON_BLOCKS.name, TRON_TRANSFERS.name)
     }
     for row in tables[TRON_BLOCKS.name].to_pylist():
         height = row["block_number"]

@@ -49,6 +49,7 @@ TRON_BLOCKS = Table(
             Kind.INT,
             log_count="rows in `tron_logs`; null where infos were not requested",
             internal_transaction_count="rows in `tron_internal_transactions`; null likewise",
+            transfer_count="rows in `tron_transfers`; null where they were not requested",
         ),
         *_EXTRA,
     ),
@@ -61,6 +62,7 @@ TRON_BLOCKS = Table(
         "tron_transactions": "transaction_count",
         "tron_logs": "log_count",
         "tron_internal_transactions": "internal_transaction_count",
+        "tron_transfers": "transfer_count",
     },
 )
 
@@ -219,9 +221,58 @@ TRON_INTERNAL_TRANSACTIONS = Table(
     ),
 )
 
+TRON_TRANSFERS = Table(
+    name="tron_transfers",
+    doc="One row per TRC-10, TRC-20 or TRC-721 token that moved, derived from `tron_transactions`"
+    " that succeeded, their `tron_logs` and `tron_internal_transactions`. Only stored if it is"
+    " requested.",
+    key=("chain_id", "block_number", "transaction_index", "transfer_position"),
+    parents=(TRON_BLOCKS,),  # not the transactions, which need not be stored
+    is_large=True,
+    derived_from=(TRON_TRANSACTIONS, TRON_LOGS, TRON_INTERNAL_TRANSACTIONS),
+    columns=(
+        *_CHAIN,
+        *must(Kind.INT, transaction_index="position in the block"),
+        *must(
+            Kind.INT,
+            transfer_position="position among the transfers of the transaction: first what it sends"
+            " itself, then its logs, then its internal transactions",
+        ),
+        *_TIME,
+        *must(Kind.HASH, transaction_hash="`hash` of the transaction"),
+        *must(Kind.TEXT, kind="`asset` (TRC-10), `token` (TRC-20) or `nft` (TRC-721)"),
+        *may(
+            Kind.INT,
+            log_position="of a `token` or `nft`: position of the log in the transaction",
+            internal_position="of an `asset` that a contract sent: position of the internal"
+            " transaction",
+        ),
+        *_address("token", "the contract of a `token` or `nft`"),
+        *may(Kind.BYTES, asset="of an `asset`: its id, or its name before ids existed"),
+        *must(Kind.ADDRESS, from_address="sender; zero for what was created"),
+        *must(Kind.TEXT, from_base58="`from_address` as text"),
+        *must(Kind.ADDRESS, to_address="receiver; zero for what was destroyed"),
+        *must(Kind.TEXT, to_base58="`to_address` as text"),
+        *may(Kind.U256, token_id="which token, of an `nft`"),  # noqa: S106
+        *must(Kind.U256, amount="units of the token; 1 of an `nft`"),
+    ),
+    indexes=(
+        Index(
+            "tron_transfers_token", ("token_address", "block_number"), "token_address IS NOT NULL"
+        ),
+        Index("tron_transfers_asset", ("asset", "block_number"), "asset IS NOT NULL"),
+        Index("tron_transfers_from", ("from_address", "block_number")),
+        Index("tron_transfers_to", ("to_address", "block_number")),
+        Index("tron_transfers_transaction", ("transaction_hash",)),
+        Index("tron_transfers_time", ("block_timestamp",)),
+    ),
+)
+
 TRON_TABLES: tuple[Table, ...] = (
     TRON_BLOCKS,
     TRON_TRANSACTIONS,
     TRON_LOGS,
     TRON_INTERNAL_TRANSACTIONS,
 )
+"""The tables that answers are decoded to."""
+TRON_DERIVED_TABLES: tuple[Table, ...] = (TRON_TRANSFERS,)

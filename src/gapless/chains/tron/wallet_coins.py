@@ -25,6 +25,8 @@ from enum import IntEnum
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from gapless.chains.movements import NOBODY, Movement, MovementKind
 from gapless.chains.tron.protobuf import BadMessage, Message
@@ -97,7 +99,7 @@ def internal_movements(row: Row, place: Place) -> Iterator[Movement]:
             MovementKind.INTERNAL, sender, receiver, row["call_value"], position=at
         )
     for nth, (token, value) in enumerate(_assets(row["asset_values"])):
-        if token and value > 0:
+        if token and 0 < value < _NEGATIVE:
             more = {"token": token.encode(), "position": at, "batch_position": nth}
             yield place.movement(MovementKind.ASSET, sender, receiver, value, **more)
 
@@ -105,6 +107,13 @@ def internal_movements(row: Row, place: Place) -> Iterator[Movement]:
 def succeeded(row: Row) -> bool:
     """Whether a transaction succeeded."""
     return row["contract_result"] in _DONE and not row["is_failed"]
+
+
+def may_send_asset(rows: pa.Table) -> pa.ChunkedArray:
+    """Return which transactions can send TRC-10 tokens; all others do not."""
+    types = pa.array([_Type.TRANSFER_ASSET, _Type.CREATE], pa.uint64())
+    is_called = pc.fill_null(pc.greater(rows["call_asset_value"], 0), False)
+    return pc.or_(pc.is_in(rows["contract_type"], value_set=types), is_called)
 
 
 def _sent(row: Row, place: Place, owner: bytes) -> Iterator[Movement]:
@@ -123,9 +132,9 @@ def _sent(row: Row, place: Place, owner: bytes) -> Iterator[Movement]:
             asset = _numbered(number)
     if receiver is None:
         return
-    if 0 < coins < _NEGATIVE:
+    if 0 < (coins or 0) < _NEGATIVE:
         yield place.movement(MovementKind.NATIVE, owner, receiver, coins)
-    if asset and 0 < units < _NEGATIVE:
+    if asset and 0 < (units or 0) < _NEGATIVE:
         yield place.movement(MovementKind.ASSET, owner, receiver, units, token=asset)
 
 

@@ -18,7 +18,7 @@ from gapless.chains.contract_answers import (
     read_number,
     word_of,
 )
-from gapless.chains.movements import Account, Hits, TokenFacts
+from gapless.chains.movements import Account, AccountAt, Hits, Snapshots, TokenFacts, Traces
 from gapless.chains.tron.address import LENGTH, VERSION
 from gapless.chains.tron.queries import HEAD, header_of
 from gapless.core.errors import BadAnswer
@@ -106,6 +106,7 @@ class TronWalletNode:
     """See `gapless.chains.movements.WalletNode`."""
 
     finds_events = False
+    signed_since: int | None = None  # accounts have no nonce
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -117,6 +118,15 @@ class TronWalletNode:
         """Return all TRX of an account, staked ones too; it has no nonce, so that is zero."""
         found = await self._account(address, height)
         return None if found is None else Account(found.total, 0, found.type == "Contract")
+
+    async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
+        """Return None: nodes do not remember accounts of the past."""
+
+    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
+        """Return None: nodes do not remember accounts of the past."""
+
+    async def traces(self, heights: Sequence[int]) -> Traces | None:
+        """Return None: nodes do not trace."""
 
     async def token_balance(
         self, token: bytes, token_id: int | None, address: bytes, height: int

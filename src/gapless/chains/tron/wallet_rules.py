@@ -62,6 +62,7 @@ class TronWalletRules:
 
     tables: tuple[str, ...] = tuple(table.name for table in TRON_TABLES)
     transactions = TRON_TRANSACTIONS.name
+    signer = "owner_address"
     lookups: tuple[Lookup, ...] = tuple(
         Lookup(table, column) for table, columns in _NAMING.items() for column in columns
     )

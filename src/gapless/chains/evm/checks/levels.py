@@ -44,7 +44,7 @@ _CHECKS = {
 
 def needs_receipts(datasets: Collection[str]) -> bool:
     """Whether any of these tables is derived from receipts."""
-    return not {"transactions", "logs"}.isdisjoint(datasets)
+    return not {"transactions", "logs", "transfers"}.isdisjoint(datasets)
 
 
 def checks_of(level: Level, datasets: Collection[str]) -> frozenset[Check]:

@@ -3,7 +3,8 @@
 Rows are restored to the answers that they came from, completed like answers, and must pass the same
 checks. Then they are decoded again, and the result must equal the stored rows. So a column that
 repeats, counts or follows from others (a timestamp, a rounded number, a log's position, the price
-that a transaction paid) cannot differ from them or be empty without being noticed.
+that a transaction paid) cannot differ from them or be empty without being noticed. In the same way,
+rows of derived tables are derived again from the rows that they follow from.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from functools import reduce
 from itertools import pairwise
 from operator import and_, or_
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.chains import derived_rows
+from gapless.chains.derived_rows import differences
 from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.checks.check import check_block, check_range_logs
 from gapless.chains.evm.checks.completion import complete
@@ -26,7 +28,8 @@ from gapless.chains.evm.decode.parsed import decode_parsed
 from gapless.chains.evm.decode.restore import RECEIPT_COLUMNS, Restored, restore
 from gapless.chains.evm.decode.structs import UNREADABLE, Block, LightBlock
 from gapless.chains.evm.networks import EvmNetwork
-from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, WITHDRAWALS
+from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, TRANSFERS, WITHDRAWALS
+from gapless.chains.evm.transfer_rows import derived_tables
 from gapless.chains.family import Examined, Flaw
 from gapless.chains.level import Level
 from gapless.chains.network import Network
@@ -78,6 +81,9 @@ class EvmRowProofs:
         assert isinstance(network, EvmNetwork)
         return examine_rows(rows, network, chain_id, checks)
 
+    def derive(self, rows: Mapping[str, pa.Table], chain_id: int) -> Mapping[str, pa.Table]:
+        return derived_tables(rows, chain_id)
+
 
 def provable(checks: frozenset[str], datasets: Collection[str]) -> frozenset[str]:
     """Return the checks that are possible with the rows of these tables alone."""
@@ -107,6 +113,8 @@ def examine_rows(
         except BadAnswer as error:
             flaws.append(Flaw(each.height, BLOCKS.name, str(error)))
     flaws += _contradictions(tables, good, chain_id)
+    if TRANSFERS.name in tables and (derived := derived_tables(tables, chain_id)):
+        flaws += derived_rows.contradictions(TRANSFERS, tables, derived[TRANSFERS.name])
     proof = reduce(and_, proofs) if proofs else Proof()
     if Check.LINK in possible:
         flaws += _unlinked(blocks)
@@ -155,7 +163,7 @@ def _contradictions(
         for name, again in decoded.items():
             if name in tables:
                 skipped = _not_restored(name, tables, receipts=form == "receipts")
-                yield from _differences(name, stored[name], again.drop_columns([*skipped]))
+                yield from differences(name, stored[name], again.drop_columns([*skipped]))
 
 
 def _same_sizes(decoded: Tables, stored: Mapping[str, pa.Table]) -> bool:
@@ -172,31 +180,11 @@ def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
     return found
 
 
-def _differences(name: str, stored: pa.Table, decoded: pa.Table) -> Iterator[Flaw]:
-    if stored.num_rows != decoded.num_rows:
-        rows = stored if stored.num_rows else decoded
-        height = int(rows["block_number"][0].as_py())
-        message = f"{stored.num_rows:,} rows are stored, but its blocks have {decoded.num_rows:,}"
-        yield Flaw(height, name, message)
-        return
-    for column in decoded.column_names:
-        one, other = one_array(stored[column]), one_array(decoded[column])
-        if one.equals(other):
-            continue
-        same = pc.fill_null(pc.equal(one, other), False)
-        both_null = pc.and_(one.is_null(), other.is_null())
-        differs = ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
-        heights = np.unique(one_array(stored["block_number"]).to_numpy()[differs]).tolist()
-        for height in heights:
-            message = f"`{column}` contradicts the other columns"
-            yield Flaw(int(height), name, message)
-
-
 def _not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
     """Return the columns of a table that depend on rows which are not stored."""
     if name == TRANSACTIONS.name:
         return frozenset() if receipts else RECEIPT_COLUMNS
-    found = set()
+    found = {"transfer_count"} if name == BLOCKS.name else set()
     if name == BLOCKS.name and not receipts:
         found.add("log_count")
     if name == BLOCKS.name and WITHDRAWALS.name not in tables:
