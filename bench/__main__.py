@@ -33,6 +33,7 @@ from bench import (
     report,
     tron,
     verifying,
+    wallets,
     writing,
 )
 from bench.places import Place
@@ -79,6 +80,7 @@ DATA: dict[str, Callable[[], AsyncIterator[Row]]] = {
     "head": head.measure,
     "publish": publish.measure,
     "tron": tron.measure,
+    "wallets": wallets.measure,
 }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from gapless.core.ranges import Span
 from gapless.core.retry import RetryPolicy
 from gapless.core.selector import Range, Selection, summary
 from gapless.ledger import Ledger
@@ -19,6 +18,7 @@ from gapless.ledger.records import BackfillRequest
 from gapless.ledger.syncs import (
     AddressSet,
     PassRequest,
+    PlannedHeights,
     Sync,
     SyncFilter,
     SyncKey,
@@ -84,16 +84,16 @@ class Target:
             sink_id=self.sink_id,
         )
 
-    def plan(self, addresses: Sequence[str], known: Mapping[SyncKey, Span]) -> WalletPlan:
+    def plan(self, addresses: Sequence[str], known: Mapping[SyncKey, PlannedHeights]) -> WalletPlan:
         """One pass for each range that some of the wallets lack; the others are renewed."""
         first, last = self.heights
         lacking: dict[tuple[int, int], list[str]] = defaultdict(list)
         renewed = []
         for address in addresses:
-            planned = known.get(self.key(address))
-            if planned is None:
+            if self.key(address) not in known:
                 lacking[self.heights].append(address)
                 continue
+            planned = known[self.key(address)].heights
             renewed.append(self.key(address))
             if first < planned.first:
                 lacking[first, planned.first - 1].append(address)
@@ -114,7 +114,7 @@ async def add(
     wanted = targets or [replace(Target(), **target)]
     groups = dict.fromkeys(each.group for each in wanted)
 
-    def planner(known: Mapping[SyncKey, Span]) -> WalletPlan:
+    def planner(known: Mapping[SyncKey, PlannedHeights]) -> WalletPlan:
         plans = [each.plan(addresses, known) for each in wanted]
         return WalletPlan(
             tuple(each for plan in plans for each in plan.passes),

@@ -167,9 +167,10 @@ class Fleet:
         for process in self._processes:
             process.forked.communicate()  # the keeper has killed it: this reaps it
 
-    def worker(self, *arguments: str, slots: int = 2) -> WorkerProcess:
+    def worker(self, *arguments: str, slots: int = 2, prelude: str = "") -> WorkerProcess:
+        """Starts a worker, after the Python code of `prelude`."""
         command = ["worker", "--json", "--poll", "200ms", "--slots", f"default={slots}"]
-        worker = WorkerProcess(*self._spawn(*command, *arguments))
+        worker = WorkerProcess(*self._spawn(*command, *arguments, prelude=prelude))
         self._processes.append(worker)
         return worker
 
@@ -186,7 +187,7 @@ class Fleet:
         said = await asyncio.to_thread(process.forked.communicate)
         assert process.forked.returncode == 0, f"{process}\n{said}"
 
-    def _spawn(self, *arguments: str) -> tuple[Forked, Path]:
+    def _spawn(self, *arguments: str, prelude: str = "") -> tuple[Forked, Path]:
         log = self._folder / f"log-{len(self._processes)}"
         with log.open("w") as stderr:
             forked = forks.start(
@@ -195,6 +196,7 @@ class Fleet:
                 env={**os.environ, "GAPLESS_TEST_FOLDER": str(self._folder)},
                 stderr=stderr,
                 group=self._keeper.pid,
+                prelude=prelude,
             )
         return forked, log
 

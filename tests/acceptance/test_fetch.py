@@ -84,6 +84,7 @@ def test_a_dry_run_creates_nothing(sqlite_gapless: Commands, url: str) -> None:
         "final": 336,
         "missing": 337,
         "to_prove_again": 0,
+        "to_derive": 0,
         "calls": calls,
         "seconds": None,
         "days": None,

@@ -195,6 +195,11 @@ class Reorgs(click.ParamType[tuple[int, int]]):
     help="Answer about accounts only at the newest N blocks, as a node without an archive does.",
 )
 @click.option(
+    "--traces",
+    is_flag=True,
+    help="With --economy, answer trace_block and debug_traceBlockByNumber.",
+)
+@click.option(
     "--finality",
     type=click.Choice([each.value for each in FinalityTags]),
     default="depth",
@@ -300,7 +305,7 @@ def _refuse_options_of_others(family: str, given: dict[str, Any]) -> None:
 
 def _limits(given: dict[str, Any]) -> Limits:
     names = ("words", "max_range", "max_results", "max_batch", "rps", "state_blocks")
-    flags = ("pruned_below", "pruned_null", "strict_head")
+    flags = ("pruned_below", "pruned_null", "strict_head", "traces")
     depths = ("finality_depth", "safe_depth")
     return Limits(
         **{name: given[name] for name in (*names, *flags, *depths)},

@@ -102,14 +102,23 @@ def plan(passes: Sequence[PassView], *, may_scan: bool) -> str:
             f"{each.network}: {wallets}, blocks {span} in {counted(each.segments, 'segment')}"
         )
         if each.stored:
-            lines.append(f"  {counted(each.stored, 'block')} from stored tables: no request")
+            request = (
+                f"{counted(each.stored, 'trace')}" if each.source == "traces" else "no request"
+            )
+            lines.append(f"  {counted(each.stored, 'block')} from stored tables: {request}")
         if not each.unstored:
             continue
         calls = ", ".join(f"{count:,} {name}" for name, count in each.calls.items())
         blocks = counted(each.unstored, "block")
         if may_scan:
             lines.append(f"  {blocks} by a search for events, then every block that has some")
-            lines.append(f"  coins that moved without an event stay unknown; `--scan`: {calls}")
+            if each.calls_per_change is not None:
+                lines.append(
+                    "  coins of accounts without code from their balances and nonces, in about"
+                    f" {each.calls_per_change} calls per block that changed them"
+                )
+            else:
+                lines.append(f"  coins that moved without an event stay unknown; `--scan`: {calls}")
         else:
             lines.append(f"  {blocks} to fetch: at least {calls}")
     return "\n".join(lines)
@@ -203,7 +212,9 @@ def _progress_row(sync: SyncView, followed_to: int | None, now: float) -> tuple[
 _SOURCES = {
     "tables": "stored tables",
     "events": "events by address; coins that moved without an event were not looked for",
+    "accounts": "events by address and from what accounts had and signed",
     "blocks": "every block",
+    "traces": "every block and its traces",
 }
 
 

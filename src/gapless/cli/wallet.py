@@ -128,7 +128,7 @@ async def show(
         found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
         followed = await followed_to(ledger, found)
         async with opened_wallet(load(), found, sink) as reader:
-            searched = await searches(ledger, reader.store, found.syncs)
+            searched = await searches(reader.store, found.syncs)
             balances = [each for each in await reader.balances() if each.amount]
             newest = await reader.history(HistoryFilter(), Page(limit=1))
             names = await reader.names([*balances, *(it.movement for it in newest)])

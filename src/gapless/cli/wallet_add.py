@@ -75,6 +75,11 @@ _quiet_option = click.option(
 )
 @click.option("--scan", is_flag=True, help="Fetch every block that is not stored.")
 @click.option(
+    "--traces",
+    is_flag=True,
+    help="Also trace every block, to find coins that contracts sent. Needs a node that traces.",
+)
+@click.option(
     "--verify", type=click.Choice(_LEVELS), help="Level of verification.  [default: auto]"
 )
 @click.option("--workers", type=int, help="Concurrent requests to each node.  [default: 8]")
@@ -104,7 +109,8 @@ async def add(
 
     Movements are read from stored blocks if the sink holds all their tables. Elsewhere, nodes are
     asked for events of the addresses, and blocks that have some are fetched and verified. Coins
-    that moved without an event are found only in stored tables, or with --scan.
+    that moved without an event are found in stored tables, with --scan, or where the node is an
+    archive and the wallet is an account that signs. Only --traces shows which contract sent coins.
 
     Wallets that are added together share one pass over the blocks. Run the same command again to
     resume. Ctrl-C or SIGTERM stores what was found so far and exits with 130.
@@ -117,7 +123,7 @@ async def add(
         shown = [pass_view(each) for each in passes]
         if as_json:
             print_json(shown)
-        note(render_wallet.plan(shown, may_scan=not request.scan))
+        note(render_wallet.plan(shown, may_scan=not request.way.reads_all))
         return 0
     return await _run([request], config, ledger_url, metrics_port, detach, quiet, as_json)
 
@@ -234,13 +240,12 @@ async def _name_tokens(added: Added, config: Config, ledger_url: str, providers:
 
 async def _summarize(syncs: Sequence[Sync], config: Config, ledger_url: str) -> None:
     """Says where was searched, what is proven of that, and what stays unknown."""
-    async with opened(ledger_url) as ledger:
-        for sink in dict.fromkeys(each.sink for each in syncs):
-            its = [each for each in syncs if each.sink == sink]
-            async with opened_wallets(config, sink) as store:
-                searched = search_views(its, await searches(ledger, store, its))
-            for line in render_wallet.searches(searched):
-                note(f"searched: {line}")
+    for sink in dict.fromkeys(each.sink for each in syncs):
+        its = [each for each in syncs if each.sink == sink]
+        async with opened_wallets(config, sink) as store:
+            searched = search_views(its, await searches(store, its))
+        for line in render_wallet.searches(searched):
+            note(f"searched: {line}")
     note(f"ledger: {redacted(ledger_url)}")
 
 

@@ -52,7 +52,7 @@ async def balances(
         found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
         followed = await followed_to(ledger, found)
         async with opened_wallet(config, found, sink) as reader:
-            searched = search_views(found.syncs, await searches(ledger, reader.store, found.syncs))
+            searched = search_views(found.syncs, await searches(reader.store, found.syncs))
     if len(found.chains) > 1 and (rpcs or isinstance(at, int)):
         given = "`--rpc`" if rpcs else "a block in `--at`"
         raise UsageError(

@@ -160,6 +160,7 @@ class Limits:
     missing: frozenset[str] = field(default_factory=frozenset)  # methods
     pruned_below: int = 0  # blocks below are not kept
     pruned_null: bool = False  # and answered with null, instead of an error
+    traces: bool = False  # whether blocks can be traced
     state_blocks: int | None = None  # newest blocks at which accounts are known
     finality: FinalityTags = FinalityTags.DEPTH
     finality_depth: int | None = None  # from the final block to the highest head; None: usual

@@ -19,6 +19,7 @@ from gapless.ledger.cursor import Cursor
 from gapless.ledger.records import Append, DeadLetter, NewChunk
 from gapless.ledger.views import EVERYTHING
 from gapless.sinks import Request
+from gapless.sinks.sink import FOLD_LIMIT
 
 FOLD_EVERY = 16  # blocks that became final
 REPLAN_AFTER = 3600.0  # seconds
@@ -38,21 +39,25 @@ class Upkeep:
     async def tidy(self, cursor: Cursor, state: FollowState, pipeline: BlockPipeline) -> None:
         """Folds what has become final since the last time, and plans lost blocks again."""
         final = min(state.final, state.last)
-        if final >= self._folded_to + FOLD_EVERY:
-            await self._fold(cursor, final, pipeline)
+        looks = self._clock() - self._looked_at >= REPLAN_AFTER / 12
+        new = final - self._folded_to
+        if new >= FOLD_EVERY:
+            # Usually only new records can be folded; reading old ones takes longer every day.
+            limit = FOLD_LIMIT if looks else min(FOLD_LIMIT, new + FOLD_EVERY)
+            await self._fold(cursor, final, pipeline, limit)
             self._folded_to = final
-        if self._clock() - self._looked_at >= REPLAN_AFTER / 12:
+        if looks:
             self._looked_at = self._clock()
             await self._plan_again(state)
 
-    async def _fold(self, cursor: Cursor, final: int, pipeline: BlockPipeline) -> None:
+    async def _fold(self, cursor: Cursor, final: int, pipeline: BlockPipeline, limit: int) -> None:
         spec = self._spec
         if final >= spec.start:
             anchors = frozenset(map(Anchor.parse, spec.anchors))
             datasets, checks = frozenset(spec.datasets), frozenset(spec.checks)
             request = Request(Span(spec.start, final), datasets, checks, anchors)
             await pipeline.sink.request(spec.chain_id, request)
-        await pipeline.sink.fold(spec.chain_id, final, await self._unfinished(cursor))
+        await pipeline.sink.fold(spec.chain_id, final, await self._unfinished(cursor), limit)
         await self._ledger.fold(spec.name, self._owner, cursor.fence, final, _AT_ONCE)
 
     async def _unfinished(self, cursor: Cursor) -> RangeSet:

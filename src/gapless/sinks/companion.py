@@ -69,6 +69,11 @@ class CompanionTransaction(Protocol):
     async def execute_many(self, statement: str, rows: Collection[Sequence[object]]) -> None:
         """Run a statement once for each row of values."""
 
+    async def add_rows(
+        self, name: str, columns: Sequence[str], rows: Collection[Sequence[object]]
+    ) -> None:
+        """Insert rows into a table, any number of them at once."""
+
     async def has(self, name: str) -> bool:
         """Whether a table exists."""
 
@@ -153,6 +158,12 @@ def create(place: str, number: str) -> str:
         f"CREATE TABLE IF NOT EXISTS {place} (\n"
         f"  chain_id {number} NOT NULL,\n  name TEXT NOT NULL,\n  PRIMARY KEY (chain_id, name)\n)"
     )
+
+
+def insertion(name: str, columns: Sequence[str]) -> str:
+    """Return the statement that inserts one row into a table."""
+    marks = ", ".join(f"${at}" for at in range(1, len(columns) + 1))
+    return f"INSERT INTO {{{name}}} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - ours
 
 
 async def attach(tx: CompanionTransaction, chain_id: int, name: str) -> None:

@@ -48,6 +48,13 @@ class SqlDialect(ABC):
     def from_signed(self, stored: Any) -> int: ...
 
     @abstractmethod
+    def unindexed(self, column: str) -> str:
+        """Return a column that a better index than its own is known for.
+
+        SQLite chooses indexes without statistics, and has to be told. PostgreSQL is not restricted.
+        """
+
+    @abstractmethod
     def hex(self, expression: str) -> str:
         """Return bytes as hex, for people; null for null and for no bytes."""
 
@@ -87,6 +94,9 @@ class SqliteDialect(SqlDialect):
     def from_signed(self, stored: Any) -> int:
         return int(stored)
 
+    def unindexed(self, column: str) -> str:
+        return f"+{column}"
+
     def hex(self, expression: str) -> str:
         return f"'0x' || nullif(lower(hex({expression})), '')"
 
@@ -122,6 +132,9 @@ class PostgresDialect(SqlDialect):
 
     def from_signed(self, stored: Any) -> int:
         return int(stored)
+
+    def unindexed(self, column: str) -> str:
+        return column
 
     def hex(self, expression: str) -> str:
         return f"'0x' || nullif(encode({expression}, 'hex'), '')"

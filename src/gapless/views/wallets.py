@@ -68,6 +68,7 @@ class PassView(Struct, frozen=True, kw_only=True):
     unstored: int
     source: str
     calls: dict[str, int]
+    calls_per_change: int | None
 
 
 class MatrixRow(Struct, frozen=True, kw_only=True):
@@ -221,6 +222,7 @@ def pass_view(found: PassPreview) -> PassView:
         unstored=found.unstored,
         source=found.source,
         calls=found.calls,
+        calls_per_change=found.calls_per_change,
     )
 
 

@@ -6,17 +6,16 @@ is created, and a plan that is not possible before a wallet is stored.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 from gapless.blocks.session import OpenChain, open_chain, sink_at, undated
 from gapless.config import Config
-from gapless.core.errors import Conflict
+from gapless.core.errors import UsageError
 from gapless.core.heights import Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
-from gapless.ledger import Ledger
 from gapless.ledger.syncs import Sync, SyncKey, Wallet
 from gapless.providers import Absent, Providers
 from gapless.runtime.controller import new_id
@@ -24,10 +23,10 @@ from gapless.sinks import Sink
 from gapless.wallets.held import held_tables
 from gapless.wallets.job import Known, Names
 from gapless.wallets.plan import WalletChain, planner
-from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import NetworkWallets, WalletsRequest
 from gapless.wallets.spec import GroupSpec
 from gapless.wallets.store import WalletStore
+from gapless.wallets.ways import Way
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,6 @@ async def add(
                 for wallets, chain in zip(request.networks, opened, strict=True)
             ]
             ledger = await opened[0].ledger.created()
-            await _refuse_other_way(ledger, request, chains)
             await ledger.raise_fence(await sink.highest_fence())
         fresh = partial(new_id, system)
         wallets = [Wallet(request.group, each, request.label) for each in request.addresses]
@@ -92,21 +90,6 @@ async def add(
         syncs = await ledger.add_wallets(wallets, plan, fresh)
         absent = tuple(each for chain in opened for each in chain.absent)
         return Added(request, tuple(chains), syncs, absent)
-
-
-async def _refuse_other_way(
-    ledger: Ledger, request: WalletsRequest, chains: Sequence[WalletChain]
-) -> None:
-    """Refuses to scan wallets that were added without: their heights are planned already."""
-    if not request.scan:
-        return
-    for each in await syncs_of(ledger, [key for it in chains for key in it.keys(request)]):
-        spec = (await ledger.backfill(each.passes[0])).spec
-        if not spec.get("scan"):
-            raise Conflict(
-                f"`{each.key.address}` was added on `{each.network}` without scanning every block",
-                hint="remove the wallet, which keeps what is stored, then add it again",
-            )
 
 
 @asynccontextmanager
@@ -142,6 +125,12 @@ async def wallet_chain(
         assert isinstance(first, int)
         start = first
     rules, final = wallets.rules, chain.tip.final
+    node = rules.node(chain.pool, chain.network)
+    if request.way is Way.TRACES and await node.traces([final]) is None:
+        raise UsageError(
+            f"no endpoint of `{chain.network.name}` traces transactions",
+            hint="give one with `trace_block` or `debug_traceBlockByNumber`, or scan instead",
+        )
     stored = RangeSet()
     if sink is not None:
         stored = (await held_tables(sink, rules, chain.chain_id, Span(0, final))).heights
@@ -152,5 +141,5 @@ async def wallet_chain(
         start=start,
         final=final,
         stored=stored,
-        finds_events=rules.node(chain.pool, chain.network).finds_events,
+        finds_events=node.finds_events,
     )

@@ -142,9 +142,11 @@ class Classifier:
             return Category.BETWEEN
         if transaction.is_swap and it.amount:
             return Category.SWAP
+        # Of what moved within transactions, the other party may just not be known.
+        with_nobody = NOBODY in (it.sender, it.receiver) and it.kind is not MovementKind.INTERNAL
         if is_sent:
-            return Category.BURN if it.receiver == NOBODY else Category.OUT
-        return Category.MINT if it.sender == NOBODY else Category.IN
+            return Category.BURN if with_nobody else Category.OUT
+        return Category.MINT if with_nobody else Category.IN
 
     def _is_spoof(self, it: Movement) -> bool:
         """Whether the sender cannot have sent this, given that it did not sign for it."""

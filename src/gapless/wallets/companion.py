@@ -7,7 +7,7 @@ known of it goes in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -18,9 +18,7 @@ from gapless.chains.network import Network
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Batch, CompanionTransaction
 from gapless.wallets.store import changing, members
-
-Interpret = Callable[[CompanionTransaction, str, int, Span], Awaitable[None]]
-"""Writes the entries of a group on a chain, for a span whose movements have changed."""
+from gapless.wallets.store.store import Interpret
 
 
 class Watching(NamedTuple):
@@ -36,7 +34,7 @@ class WalletCompanion:
     def __init__(
         self, watching: Callable[[int, Collection[str]], Watching], interpret: Interpret
     ) -> None:
-        """`watching` is asked for a chain id and the names of tables of its family."""
+        """`watching` is asked for a chain id and the networks that its members were added on."""
         self._watching = watching
         self._interpret = interpret
 
@@ -46,8 +44,10 @@ class WalletCompanion:
         hashes = _hashes(tx, batch)
         await changing.forget_other_branches(tx, chain_id, hashes)
         watched = [it for it in await members.listed(tx, chain_id) if it.above < span.last]
-        network, rules = self._watching(chain_id, batch.tables)
-        rows = await _rows(tx, batch, rules) if watched else None
+        if not watched:
+            return
+        network, rules = self._watching(chain_id, {it.network for it in watched})
+        rows = await _rows(tx, batch, rules)
         if rows is None:  # until the tables that are missing are written too
             return
         above = {it.address: it.above for it in sorted(watched, key=lambda it: -it.above)}

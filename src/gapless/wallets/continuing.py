@@ -21,6 +21,7 @@ from gapless.wallets.request import (
     is_shared,
     rules_of,
 )
+from gapless.wallets.ways import Way
 
 
 class _Way(NamedTuple):
@@ -28,7 +29,7 @@ class _Way(NamedTuple):
 
     sink: str
     network: str
-    scan: bool
+    way: Way
     verify: str
     endpoints: tuple[str, ...]
 
@@ -72,7 +73,7 @@ async def build_continued(
         ways.setdefault(await _way(ledger, each), []).append(each)
     chains = {way.network: find_network(way.network) for way in ways}
     given = endpoints_by_network(config, [*chains.values()], rpcs)
-    resolving, requests = config, dict[tuple[str, bool], WalletsRequest]()
+    resolving, requests = config, dict[tuple[str, Way], WalletsRequest]()
     for way, its in sorted(ways.items()):
         remembered = () if has_endpoint(config, chains[way.network]) else way.endpoints
         request, resolving = build_wallets(
@@ -81,19 +82,25 @@ async def build_continued(
             [way.network],
             given[way.network] or remembered,
             target or way.sink,
-            WalletOptions(group=its[0].key.group, scan=way.scan, verify=way.verify),
+            WalletOptions(
+                group=its[0].key.group,
+                scan=way.way is Way.SCAN,
+                traces=way.way is Way.TRACES,
+                verify=way.verify,
+            ),
             detached=detached,
         )
-        if same := requests.get((request.sink, way.scan)):
+        if same := requests.get((request.sink, way.way)):
             request = replace(same, networks=(*same.networks, *request.networks))
-        requests[request.sink, way.scan] = replace(request, shared=is_shared(config, request))
+        requests[request.sink, way.way] = replace(request, shared=is_shared(config, request))
     return [*requests.values()], resolving
 
 
 async def _way(ledger: Ledger, sync: Sync) -> _Way:
     spec = (await ledger.backfill(sync.passes[-1])).spec
     endpoints = tuple(spec["endpoints"])
-    return _Way(sync.sink, sync.network, spec["scan"], spec["verify"], endpoints)
+    way = Way(spec.get("way", Way.EVENTS))
+    return _Way(sync.sink, sync.network, way, spec["verify"], endpoints)
 
 
 def _is(sync: Sync, text: str) -> bool:

@@ -29,6 +29,7 @@ from gapless.wallets.history import DisplayNames
 from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, Member, Page
 from gapless.wallets.request import rules_of
 from gapless.wallets.store import WalletStore
+from gapless.wallets.ways import strength
 
 
 @dataclass(frozen=True)
@@ -136,21 +137,22 @@ class Searched(NamedTuple):
     blocks: int
 
 
-async def searches(ledger: Ledger, store: WalletStore, syncs: Iterable[Sync]) -> list[Searched]:
-    """Where the blocks of some syncs were searched. Blocks that several share count once."""
-    ranges: dict[tuple[int, str], RangeSet] = {}
-    sets: dict[str, str] = {}
-    for sync in syncs:
-        for each in sync.passes:
-            if each not in sets:
-                sets[each] = str((await ledger.backfill(each)).spec.get("address_set", ""))
-            key = sync.key.chain_id, sets[each]
-            ranges[key] = ranges.get(key, RangeSet()) | RangeSet.of(sync.heights)
+async def searches(store: WalletStore, syncs: Iterable[Sync]) -> list[Searched]:
+    """Where the blocks of some syncs were searched.
+
+    Blocks that several share count once, and of several searches for a wallet that which found
+    most.
+    """
     found: dict[tuple[int, str, frozenset[str], frozenset[str]], RangeSet] = {}
-    for (chain_id, name), heights in ranges.items():
-        for scan in await store.scans(chain_id, name):
+    for sync in syncs:
+        chain_id, left = sync.key.chain_id, RangeSet.of(sync.heights)
+        address = rules_of(network_of(sync)).parse_address(sync.key.address)
+        scans = await store.scans_of(chain_id, address)
+        for scan in sorted(scans, key=lambda it: strength(it.source), reverse=True):
             kind = (chain_id, scan.source, scan.proven, scan.unproven)
-            found[kind] = found.get(kind, RangeSet()) | (RangeSet.of(scan.span) & heights)
+            heights = RangeSet.of(scan.span) & left
+            left -= heights
+            found[kind] = found.get(kind, RangeSet()) | heights
     return [Searched(*kind, len(heights)) for kind, heights in found.items() if heights]
 
 
@@ -163,12 +165,12 @@ class WalletReader:
 
     async def members(self) -> dict[int, Member]:
         """How far the balances of the wallet go, by chain."""
-        found = {}
-        for chain_id in self.wallet.chains:
-            for each in await self.store.members(chain_id, self.wallet.key.group):
-                if each.address == self.wallet.address:
-                    found[chain_id] = each
-        return found
+        group, address = self.wallet.key.group, self.wallet.address
+        return {
+            each.chain_id: each
+            for chain_id in self.wallet.chains
+            for each in await self.store.members(chain_id, group, address)
+        }
 
     async def history(self, wanted: HistoryFilter, page: Page) -> list[HistoryItem]:
         chosen = replace(wanted, chains=wanted.chains or self.wallet.chains)

@@ -6,7 +6,8 @@ nothing is missed between the end of their passes and the first watched block. T
 all movements of all members, because a new wallet changes what earlier movements mean.
 
 What it writes depends only on what is stored and on the overrides. So it changes nothing when it
-runs again, and a later epoch replaces what an earlier one has written.
+runs again. If two of them run at once, the one that began first gives way. Another ledger may have
+wallets in the same group of the same sink: what it has found about them is kept.
 """
 
 from __future__ import annotations
@@ -19,36 +20,37 @@ from gapless.chains.movements import Movement, MovementKey, MovementKind
 from gapless.core.errors import FencedOff, TransientError
 from gapless.core.heights import HIGHEST
 from gapless.core.partitions import epochs
-from gapless.core.ranges import Span
+from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryPolicy
 from gapless.ledger.syncs import Sync, SyncState
 from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
-from gapless.wallets.categories import Overrides, WalletEntry, overridden, parse_category
+from gapless.wallets.categories import Flag, Overrides, WalletEntry, overridden, parse_category
 from gapless.wallets.classify import Classifier
 from gapless.wallets.job import NOTHING_KNOWN, Known
 from gapless.wallets.opening import OpenStore, shared_store
 from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK, HOOK_VERSION
 from gapless.wallets.reading import group_syncs
-from gapless.wallets.records import Member
-from gapless.wallets.search import EVENTS
+from gapless.wallets.records import HistoryFilter, Member, Page
 from gapless.wallets.spec import GroupSpec
 from gapless.wallets.store.members import Settled
+from gapless.wallets.ways import knows_coins
 
+_ALL = Page(limit=2**31)
 _ATTEMPTS = 5  # to classify movements that change meanwhile
 
 
 def job(known: Known = NOTHING_KNOWN) -> Job:
     """The job; a sink that is not known is looked up by the name it had when it was planned."""
 
-    async def classify(chunk: Chunk, context: Context) -> None:
+    async def classify(_chunk: Chunk, context: Context) -> None:
         spec = msgspec.convert(context.spec, GroupSpec)
         names = known.get((spec.chain_id, spec.sink_id))
         sink = spec.sink if names is None else names.sink
         store = await shared_store(context, sink, spec.sink_id)
         try:
-            await _Epoch(spec, store, context, chunk.spans[0].first).run()
+            await _Epoch(spec, store, context).run()
         except FencedOff:  # a later epoch has begun
             return
 
@@ -66,31 +68,33 @@ def job(known: Known = NOTHING_KNOWN) -> Job:
 class _Epoch:
     """One run of the hook."""
 
-    def __init__(self, spec: GroupSpec, store: OpenStore, context: Context, epoch: int) -> None:
+    def __init__(self, spec: GroupSpec, store: OpenStore, context: Context) -> None:
         self._spec = spec
         self._store = store
         self._wallets = store.wallets
         self._context = context
-        self._epoch = epoch
-        self._sources: dict[str, set[str]] = {}  # by pass, where its blocks were searched
+        self._epoch = 0  # until it begins
 
     async def run(self) -> None:
         spec, parse = self._spec, self._spec.rules.parse_address
         syncs = {parse(each.key.address): each for each in await self._syncs()}
         await self._register(syncs)
-        wallets = frozenset(each.address for each in await self._members())
-        if not wallets:
+        self._epoch = await self._wallets.begin_epoch(spec.group, spec.chain_id)
+        members = {each.address: each for each in await self._members()}
+        if not members:
             return
+        wallets = frozenset(members)
         incomplete = frozenset(
-            each for each in wallets if each not in syncs or not _is_whole(syncs[each])
+            [it for it in members.keys() & syncs.keys() if not _is_whole(syncs[it])]
+            + [it for it in members.keys() - syncs.keys() if not await self._was_whole(members[it])]
         )
         for _ in range(_ATTEMPTS):
-            if await self._classify(wallets, incomplete):
+            if await self._classify(wallets, incomplete, wallets - syncs.keys()):
                 break
         else:
             raise TransientError("movements keep changing while they are classified")
         settled = {
-            address: _settled(syncs[address], await self._knows_coins(syncs[address]))
+            address: _settled(syncs[address], await self._knows_coins(address, syncs[address]))
             for address in wallets & syncs.keys()
         }
         await self._wallets.settle(spec.group, spec.chain_id, settled, self._epoch)
@@ -118,10 +122,17 @@ class _Epoch:
         if removed := [address for address, sync in syncs.items() if sync.key not in left]:
             await self._wallets.remove_members(spec.group, spec.chain_id, removed)
 
-    async def _classify(self, wallets: frozenset[bytes], incomplete: frozenset[bytes]) -> bool:
+    async def _was_whole(self, member: Member) -> bool:
+        """Whether another ledger found that the sums of a wallet are its balances."""
+        scans = await self._wallets.scans_of(self._spec.chain_id, member.address)
+        return member.is_complete and any(it.span.first == 0 for it in scans)
+
+    async def _classify(
+        self, wallets: frozenset[bytes], incomplete: frozenset[bytes], others: frozenset[bytes]
+    ) -> bool:
         """Classifies all movements; returns False if some of them changed meanwhile."""
         spec, store = self._spec, self._store
-        overrides = await self._overrides()
+        overrides = {**await self._overrides(), **await self._overrides_of(others)}
         past = Past(incomplete=incomplete)
         classifier = Classifier(wallets, past, spec.rules.format_address)
         first = 0
@@ -136,14 +147,11 @@ class _Epoch:
             first = span.last + 1
         return True
 
-    async def _knows_coins(self, sync: Sync) -> bool:
-        """Whether all blocks were read: a search for events does not find coins."""
-        for each in sync.passes:
-            if each not in self._sources:
-                name = str((await self._context.ledger.backfill(each)).spec.get("address_set"))
-                scans = await self._wallets.scans(self._spec.chain_id, name)
-                self._sources[each] = {scan.source for scan in scans}
-        return EVENTS not in {source for each in sync.passes for source in self._sources[each]}
+    async def _knows_coins(self, address: bytes, sync: Sync) -> bool:
+        """Whether coins were looked for in all blocks: a search for events does not find them."""
+        scans = await self._wallets.scans_of(self._spec.chain_id, address)
+        known = RangeSet(it.span for it in scans if knows_coins(it.source))
+        return not RangeSet.of(sync.heights) - known
 
     async def _overrides(self) -> Overrides:
         spec = self._spec
@@ -153,6 +161,16 @@ class _Epoch:
                 each.category
             )
             for each in found
+        }
+
+    async def _overrides_of(self, others: frozenset[bytes]) -> Overrides:
+        """The categories that were set in other ledgers: only their entries tell of them."""
+        chain = HistoryFilter(chains=(self._spec.chain_id,))
+        found = await self._wallets.entries(self._spec.group, others, chain, _ALL)
+        return {
+            (it.key, entry.wallet): entry.category
+            for it, entry in found
+            if Flag.MANUAL in entry.flags
         }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from gapless.chains import network_of_chain
+from gapless.chains import find_network
 from gapless.chains.movements import Movement
 from gapless.core.ranges import Span
 from gapless.sinks import CompanionTransaction
@@ -45,20 +45,25 @@ def companion() -> WalletCompanion:
     return WalletCompanion(watching, interpret)
 
 
-def watching(chain_id: int, tables: Collection[str]) -> Watching:
-    """Returns how movements are derived from the blocks of a chain."""
-    network = replace(network_of_chain(chain_id, tables), chain_id=chain_id)
+def watching(chain_id: int, networks: Collection[str]) -> Watching:
+    """Returns how movements are derived from the blocks of a chain.
+
+    A private chain may use the chain id of a public network, so its members decide. If some were
+    added on `custom` and others on a listed network, then the nodes were found to be on the latter.
+    """
+    found = sorted(map(find_network, networks), key=lambda it: it.chain_id is None)
+    network = replace(found[0], chain_id=chain_id)
     return Watching(network, rules_of(network))
 
 
 async def interpret(tx: CompanionTransaction, group: str, chain_id: int, span: Span) -> None:
     """Writes the entries of a group for a span whose movements have changed."""
-    wallets = frozenset(it.address for it in await members.listed(tx, chain_id, group))
+    registered = await members.listed(tx, chain_id, group)
+    wallets = frozenset(it.address for it in registered)
     facts = await movements.of_addresses(tx, chain_id, wallets, span)
     if not facts:
         return
-    stored = (await tx.known(chain_id, span)).stored
-    rules = watching(chain_id, {it.dataset for it in stored}).rules
+    rules = watching(chain_id, {it.network for it in registered}).rules
     before = _Before(tx, group, chain_id, facts, wallets)
     past = Past(incomplete=await before.incomplete())
     for asset in before.doubtful:

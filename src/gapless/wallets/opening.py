@@ -23,8 +23,10 @@ from gapless.core.errors import UsageError
 from gapless.pipeline.block_reader import BlockReader
 from gapless.providers import Pool, Providers
 from gapless.sinks import Access, Sink
+from gapless.wallets.coins import CoinSearch
 from gapless.wallets.spec import WalletsSpec
 from gapless.wallets.store import WalletStore
+from gapless.wallets.ways import Way
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,6 +52,7 @@ class OpenNodes:
     pool: Pool
     reader: BlockReader
     accounts: WalletNode
+    coins: CoinSearch
 
 
 async def shared_store(host: Host, sink: str, sink_id: str) -> OpenStore:
@@ -62,7 +65,9 @@ async def shared_nodes(host: Host, spec: WalletsSpec) -> OpenNodes:
     providers = await host.shared(
         PROVIDERS, lambda: Providers(host.config.fetch.workers, system=host.system)
     )
-    spec = msgspec.structs.replace(spec, group="", address_set="", scan=False, sink="", sink_id="")
+    spec = msgspec.structs.replace(
+        spec, group="", address_set="", way=Way.EVENTS, until=0, sink="", sink_id=""
+    )
     key = f"wallets-{msgspec.json.encode(spec).decode()}"
     return await host.shared(key, lambda: _open_nodes(host, spec, providers))
 
@@ -100,5 +105,6 @@ async def _open_nodes(
         with pool.system.executor(1, "gapless-decode") as threads:
             source = family.source(pool, spec.chain, spec.datasets, spec.checks)
             reader = BlockReader(family, source, spec.wanted, threads, pool.system)
-            yield OpenNodes(pool, reader, spec.rules.node(pool, spec.chain))
+            accounts = spec.rules.node(pool, spec.chain)
+            yield OpenNodes(pool, reader, accounts, CoinSearch(accounts))
         await keep_profiles(host.ledger, spec.network, pool)

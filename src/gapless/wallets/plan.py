@@ -1,9 +1,9 @@
 """Plans passes: which heights are searched for which wallets, in which segments.
 
 Wallets that are added together and lack the same heights on a network share one pass. A wallet that
-has been added before gets what it lacks: one pass before its heights, one after them. Nothing is
-planned for what it has, except that segments which wait for a retry become due, and abandoned ones
-are retried.
+has been added before gets what it lacks: before its heights, after them, and all heights that were
+not searched in the way that is requested now. Nothing is planned for what it has, except that
+segments which wait for a retry become due, and abandoned ones are retried.
 
 Where nodes cannot search for events, a pass without `scan` needs stored tables. So it ends where
 they end.
@@ -28,6 +28,7 @@ from gapless.ledger.syncs import (
     MOST_SEGMENTS,
     AddressSet,
     PassRequest,
+    PlannedHeights,
     Planner,
     SyncKey,
     WalletPlan,
@@ -35,6 +36,7 @@ from gapless.ledger.syncs import (
 from gapless.runtime.slots import FOREGROUND
 from gapless.wallets.request import NetworkWallets, WalletsRequest
 from gapless.wallets.spec import GroupSpec, WalletsSpec
+from gapless.wallets.ways import Way
 
 NAME, VERSION = "wallets", 1
 HOOK, HOOK_VERSION = "classify", 1
@@ -93,7 +95,7 @@ def planner(
 ) -> Planner:
     """Returns what decides about the passes of a request, given the heights planned before."""
 
-    def plan(planned: Mapping[SyncKey, Span]) -> WalletPlan:
+    def plan(planned: Mapping[SyncKey, PlannedHeights]) -> WalletPlan:
         passes: list[PassRequest] = []
         renewed: list[SyncKey] = []
         for chain in chains:
@@ -101,7 +103,7 @@ def planner(
             renewed += (key for key in keys if key in planned)
             lacking: defaultdict[Span, list[str]] = defaultdict(list)
             for key in keys:
-                for span in _lacking(chain, planned.get(key), scan=request.scan):
+                for span in _lacking(chain, planned.get(key), request.way):
                     lacking[span].append(key.address)
             for span, addresses in sorted(lacking.items()):
                 found = AddressSet.of(chain.chain_id, addresses)
@@ -118,35 +120,50 @@ def segment_size(blocks: int, smallest: int) -> int:
     return max(smallest, -(-blocks // MOST_SEGMENTS))
 
 
-def _lacking(chain: WalletChain, planned: Span | None, *, scan: bool) -> list[Span]:
-    """The heights to plan for a sync, before and after those that are planned."""
+def _lacking(chain: WalletChain, planned: PlannedHeights | None, way: Way) -> list[Span]:
+    """The heights to plan for a sync: what no pass has searched in this way."""
     if planned is None:
         first = chain.start or 0
-        return [Span(first, _last(chain, first, scan=scan))]
-    found: list[Span] = []
-    if chain.start is not None and chain.start < planned.first:
-        before = Span(chain.start, planned.first - 1)
+        return [Span(first, _last(chain, first, way))]
+    first, last = planned.heights
+    if chain.start is not None and chain.start < first:
+        before = Span(chain.start, first - 1)
         if before.last > chain.final:
             raise _not_final(chain, before.last)
-        if _last(chain, before.first, scan=scan) < before.last:
+        if _last(chain, before.first, way) < before.last:
             raise _not_stored(chain, before.first)
-        found.append(before)
-    after = planned.last + 1
-    if after <= chain.final and (scan or chain.finds_events or after in chain.stored):
-        found.append(Span(after, _last(chain, after, scan=scan)))
-    return found
+        first = before.first
+    after = last + 1
+    if after <= chain.final and (_finds_all(chain, way) or after in chain.stored):
+        last = _last(chain, after, way)
+    done = RangeSet(
+        span
+        for name, heights in planned.ways.items()
+        if _way(name).includes(way)
+        for span in heights.spans
+    )
+    return [*map(Span._make, (RangeSet.of((first, last)) - done).spans)]
 
 
-def _last(chain: WalletChain, first: int, *, scan: bool) -> int:
+def _way(name: str) -> Way:
+    return Way(name) if name else Way.EVENTS
+
+
+def _last(chain: WalletChain, first: int, way: Way) -> int:
     """The last height that can be searched from a first one on."""
     if first > chain.final:
         raise _not_final(chain, first)
-    if scan or chain.finds_events:
+    if _finds_all(chain, way):
         return chain.final
     run = next((it for it in chain.stored.spans if it.first <= first <= it.last), None)
     if run is None:
         raise _not_stored(chain, first)
     return min(run.last, chain.final)
+
+
+def _finds_all(chain: WalletChain, way: Way) -> bool:
+    """Whether blocks that are not stored can be searched."""
+    return way.reads_all or chain.finds_events
 
 
 def _not_final(chain: WalletChain, height: int) -> UsageError:
@@ -188,7 +205,13 @@ def _pass(
     hook = Hook(HOOK, HOOK_VERSION, queue, RetryPolicy(), msgspec.to_builtins(group))
     blocks = chain.wallets.blocks.spec(chain.chain_id, chain.sink_id)
     fields = {name: getattr(blocks, name) for name in type(blocks).__struct_fields__}
-    spec = WalletsSpec(**fields, group=request.group, address_set=addresses.id, scan=request.scan)
+    spec = WalletsSpec(
+        **fields,
+        group=request.group,
+        address_set=addresses.id,
+        way=request.way,
+        until=chain.final,
+    )
     return PassRequest(
         backfill=BackfillRequest(
             id=pass_id,

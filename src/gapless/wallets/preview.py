@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gapless.blocks.session import sink_at
+from gapless.blocks.session import OpenChain, sink_at
 from gapless.chains import family_of
+from gapless.chains.movements import AccountAt
 from gapless.config import Config
-from gapless.core.ranges import RangeSet, Span
-from gapless.ledger.syncs import PassRequest, SyncKey
+from gapless.core.ranges import RangeSet
+from gapless.ledger.syncs import PassRequest, PlannedHeights, SyncKey
 from gapless.wallets.adding import open_chains, wallet_chain
 from gapless.wallets.plan import WalletChain, planner
-from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import WalletsRequest
-from gapless.wallets.search import BLOCKS, EVENTS
+from gapless.wallets.ways import Evidence, Way
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,9 @@ class PassPreview:
 
     chain: WalletChain
     planned: PassRequest
-    scans: bool
+    way: Way
+    finds_coins: bool
+    """Whether a search for events can be completed by what accounts had and signed."""
 
     @property
     def stored(self) -> int:
@@ -36,13 +38,26 @@ class PassPreview:
     @property
     def source(self) -> str:
         """How blocks that are not stored are searched."""
-        return BLOCKS if self.scans else EVENTS
+        if self.way is Way.TRACES:
+            return Evidence.TRACES
+        return Evidence.BLOCKS if self.way is Way.SCAN else Evidence.EVENTS
 
     @property
     def calls(self) -> dict[str, int]:
-        """Calls that fetching every unstored block takes at least."""
+        """Calls that fetching every unstored block takes at least, and tracing if requested."""
         rules, network = self.chain.wallets.rules, self.chain.wallets.network
-        return family_of(network).calls(self.unstored, rules.tables) if self.unstored else {}
+        found = family_of(network).calls(self.unstored, rules.tables) if self.unstored else {}
+        if self.way is Way.TRACES:
+            found["traces"] = self.planned.heights.size
+        return found
+
+    @property
+    def calls_per_change(self) -> int | None:
+        """Calls that finding a block takes which changed the coins of an account without an event;
+        None if such blocks are not looked for, or if all blocks are fetched anyway."""
+        if self.way.reads_all or not self.finds_coins:
+            return None
+        return 2 * self.planned.backfill.chunk_size.bit_length()  # balance and nonce, by halving
 
 
 async def preview(request: WalletsRequest, config: Config, ledger_url: str) -> list[PassPreview]:
@@ -54,12 +69,25 @@ async def preview(request: WalletsRequest, config: Config, ledger_url: str) -> l
                 await wallet_chain(request, wallets, config, chain, sink)
                 for wallets, chain in zip(request.networks, opened, strict=True)
             ]
-        planned: dict[SyncKey, Span] = {}
+        planned: dict[SyncKey, PlannedHeights] = {}
         if (ledger := await opened[0].ledger.if_there()) is not None:
             keys = [key for chain in chains for key in chain.keys(request)]
-            planned = {each.key: each.heights for each in await syncs_of(ledger, keys)}
-    plan = planner(request, chains, config.queue, lambda: "", detached=False)(planned)
-    by_chain = {chain.chain_id: chain for chain in chains}
-    return [
-        PassPreview(by_chain[each.addresses.chain_id], each, request.scan) for each in plan.passes
-    ]
+            planned = await ledger.planned([*{key.wallet for key in keys}])
+        plan = planner(request, chains, config.queue, lambda: "", detached=False)(planned)
+        found = []
+        for chain, its in zip(chains, opened, strict=True):
+            for each in plan.passes:
+                if each.addresses.chain_id == chain.chain_id:
+                    finds_coins = await _finds_coins(its, chain, each)
+                    found.append(PassPreview(chain, each, request.way, finds_coins))
+        return found
+
+
+async def _finds_coins(opened: OpenChain, chain: WalletChain, planned: PassRequest) -> bool:
+    """Whether the network and its nodes tell what accounts had in the past."""
+    rules, first = chain.wallets.rules, planned.heights.first
+    node = rules.node(opened.pool, opened.network)
+    if node.signed_since is None or first < node.signed_since:
+        return False
+    address = rules.parse_address(planned.addresses.addresses[0])
+    return await node.snapshots([AccountAt(address, first)]) is not None

@@ -32,6 +32,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     group: str
     chain_id: int
     address: bytes
+    network: str  # whose rules apply to its blocks: others may use the same chain id
     above: int  # blocks that are stored above this height are watched for its movements
     epoch: int = 0  # in which its entries were written last
     is_complete: bool = False  # whether no part of its history was missing then

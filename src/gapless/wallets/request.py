@@ -20,6 +20,7 @@ from gapless.config import Config
 from gapless.core.errors import BadSelector, UsageError
 from gapless.core.heights import Heights, Moment
 from gapless.sinks.location import kind_of
+from gapless.wallets.ways import Way
 
 DEFAULT_GROUP = "default"
 _GROUP = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -35,6 +36,7 @@ class WalletOptions(TypedDict, total=False):
     label: str | None  # what the owner calls the wallets
     start: str | int | None  # the first block, or a day; default: the first block of the chain
     scan: bool | None  # whether to fetch every block that is not stored
+    traces: bool | None  # whether to trace the transactions of every block
     verify: str | None
     workers: int | None
     batch_size: int | None  # fetched blocks that are stored together
@@ -69,7 +71,7 @@ class WalletsRequest:
     networks: tuple[NetworkWallets, ...]
     sink: str
     start: int | Moment | None
-    scan: bool
+    way: Way
     shared: bool  # whether other processes can resolve the names of endpoints and sink
 
     @property
@@ -124,7 +126,7 @@ def build_wallets(
         networks=tuple(found),
         sink=sink,
         start=_start(options.get("start")),
-        scan=options.get("scan") or False,
+        way=_way(options),
         shared=False,
     )
     request = replace(request, shared=is_shared(config, request))
@@ -163,6 +165,12 @@ def checked_label(text: str | None) -> str | None:
             hint=f"use up to {_LONGEST_LABEL} printable characters",
         )
     return text
+
+
+def _way(options: WalletOptions) -> Way:
+    if options.get("traces"):
+        return Way.TRACES
+    return Way.SCAN if options.get("scan") else Way.EVENTS
 
 
 def _start(text: str | int | None) -> int | Moment | None:

@@ -11,6 +11,7 @@ from gapless.chains import Network, find_network
 from gapless.chains.movements import WalletRules
 from gapless.ledger.syncs import SyncKey
 from gapless.wallets.request import rules_of
+from gapless.wallets.ways import Way
 
 
 class WalletsSpec(BlocksSpec, frozen=True, kw_only=True):
@@ -18,7 +19,8 @@ class WalletsSpec(BlocksSpec, frozen=True, kw_only=True):
 
     group: str
     address_set: str
-    scan: bool = False  # whether to fetch every block that is not stored
+    way: Way = Way.EVENTS
+    until: int = 0  # the last final block when it was planned, by which accounts must have signed
 
     @property
     def rules(self) -> WalletRules:

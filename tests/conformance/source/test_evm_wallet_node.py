@@ -14,7 +14,14 @@ from gapless.chains.evm.decode.structs import parse_block, parse_receipts
 from gapless.chains.evm.decode.tables import decode_blocks
 from gapless.chains.evm.family import EVM
 from gapless.chains.evm.wallet_node import EvmWalletNode
-from gapless.chains.movements import Account, Hits, TokenFacts
+from gapless.chains.movements import (
+    Account,
+    AccountAt,
+    Hits,
+    Snapshot,
+    Snapshots,
+    TokenFacts,
+)
 from gapless.core.errors import Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode, Limits
@@ -188,6 +195,26 @@ async def test_an_account_at_a_height(chain: Chain) -> None:
     assert len(first) == len(second) == 3, "one batch for each account"
 
 
+async def test_many_accounts_at_many_heights_are_one_batch(chain: Chain, other: Chain) -> None:
+    wanted = [AccountAt(each, at) for each in (ANN, TOKEN) for at in (-1, 5, 9)]
+
+    def answer(method: str, params: list[Any]) -> Any:
+        return hex(int(params[1], 16) * (2 if method == "eth_getBalance" else 1))
+
+    node = Outspoken(chain, scripted(answer))
+    async with pool_on(node, family=EVM) as pool:
+        found = await node_on(pool, chain).snapshots(wanted)
+    before, five, nine = Snapshot(0, 0), Snapshot(10, 5), Snapshot(18, 9)
+    assert found == Snapshots([before, five, nine] * 2, is_agreed=False)
+    assert [len(each) for each in node.asked if isinstance(each, list)] == [8]
+    liar = Outspoken(other, scripted(lambda *_: "0x1"))
+    for second, agreed in ((Outspoken(other, scripted(answer)), True), (liar, False)):
+        async with pool_on(node, second, family=EVM) as pool:
+            found = await node_on(pool, chain).snapshots(wanted)
+        assert found is not None
+        assert found.is_agreed is agreed
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -210,6 +237,7 @@ async def test_no_endpoint_remembers_old_state(chain: Chain, words: str) -> None
         wallet = node_on(pool, chain)
         assert await wallet.account(ANN, HEIGHT) is None
         assert await wallet.token_balance(TOKEN, None, ANN, HEIGHT) is None
+        assert await wallet.snapshots([AccountAt(ANN, HEIGHT + 1), AccountAt(ANN, HEIGHT)]) is None
         assert await wallet.account(ANN, HEIGHT + 1) == Account(1, 1, has_code=True)
         sent = len(node.asked)
         assert await wallet.account(ANN, HEIGHT - 1) is None

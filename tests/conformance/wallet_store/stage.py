@@ -41,6 +41,7 @@ class ToyRules:
 
     tables: tuple[str, ...] = NEEDED
     transactions = "transactions"
+    signer = "sender"
     lookups: tuple[Lookup, ...] = (
         Lookup("transactions", "from_address"),
         Lookup("transactions", "to_address"),

@@ -89,7 +89,8 @@ def explanation(chain: Chain, height: int, wallet: str) -> dict[PostedAsset, Exp
 
 def tokens_only(sums: dict[str, Amounts]) -> dict[str, Amounts]:
     """What events show: all but coins."""
-    return {
+    found = {
         wallet: {asset: amount for asset, amount in its.items() if asset.token}
         for wallet, its in sums.items()
     }
+    return {wallet: its for wallet, its in found.items() if its}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gapless
-from gapless.core.errors import Conflict, NotFound, UsageError
+from gapless.core.errors import NotFound, UsageError
 from gapless.devnode import Chain, DevNode
 from gapless.ledger import open_ledger
 from gapless.ledger.syncs import Override, SyncState
@@ -90,15 +90,16 @@ async def test_a_wallet_that_comes_later_changes_what_movements_mean(
     assert await history(target, "at-once") == together
 
 
-async def test_scanning_later_needs_a_removal(
-    add: Add, node: DevNode, chain: Chain, ledger: str, target: str
+async def test_scanning_later_is_one_more_pass(
+    add: Add, node: DevNode, chain: Chain, target: str
 ) -> None:
-    await add(ALICE)
-    with pytest.raises(Conflict, match="without scanning"):
-        await add(ALICE, scan=True)
-    await gapless.remove_wallets(ALICE, ledger=ledger)
-    await add(ALICE, scan=True)
-    assert amounts(await balances(target)) == truth(chain, LAST, [ALICE])
+    (first,) = await add(ALICE)
+    (again,) = await add(ALICE, scan=True)
+    assert (again.passes[0], len(again.passes)) == (first.passes[0], 2)
+    assert (again.heights, again.progress.total) == (first.heights, 2 * (LAST + 1))
+    found = await balances(target)
+    assert amounts(found) == truth(chain, LAST, [ALICE])
+    assert {it.is_complete for it in found} == {True}
 
 
 async def test_a_removed_wallet_is_found_again_without_a_search(

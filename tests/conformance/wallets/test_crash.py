@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from gapless.devnode import Chain, DevNode
+import gapless
+from gapless.devnode import Chain, DevNode, simulated
+from gapless.devnode.evm.dialect import accounts_of
 from gapless.ledger import open_ledger
 from gapless.ledger.syncs import SyncState
 from tests.conformance.wallets.conftest import Add
@@ -14,9 +17,12 @@ from tests.conformance.wallets.stage import (
     ALICE,
     BOB,
     LAST,
+    PARAMETERS,
+    WALLETS,
     amounts,
     balances,
     history,
+    octets,
     opened,
     truth,
 )
@@ -25,7 +31,7 @@ _DYING = """
 import os, sys, gapless
 from gapless.wallets.store import WalletStore
 
-url, target, ledger, parts, method, *addresses = sys.argv[1:]
+url, target, ledger, parts, method, network, way, *addresses = sys.argv[1:]
 done, real = 0, getattr(WalletStore, method)
 
 async def dying(*arguments, **named):
@@ -39,17 +45,20 @@ async def dying(*arguments, **named):
 setattr(WalletStore, method, dying)
 import asyncio
 asyncio.run(gapless.add_wallets(
-    addresses, "custom", rpc=url, to=target, ledger=ledger, scan=True, chunk_size=50, batch_size=10,
-    max_concurrent=1,
+    addresses, network, rpc=url, to=target, ledger=ledger, scan=way == "scan", chunk_size=50,
+    batch_size=10, max_concurrent=1,
 ))
 """
 
 
-async def _die(method: str, parts: int, *arguments: str) -> None:
+async def _die(
+    method: str, parts: int, *arguments: str, network: str = "custom", way: str = "scan"
+) -> None:
     """Adds wallets in a process that dies after it has called the store a few times."""
     url, target, ledger, *addresses = arguments
+    how = (str(parts), method, network, way)
     dying = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _DYING, url, target, ledger, str(parts), method, *addresses)
+        *(sys.executable, "-c", _DYING, url, target, ledger, *how, *addresses)
     )
     assert await dying.wait() == 9
 
@@ -83,3 +92,21 @@ async def test_a_classification_is_repeated(
     found = await balances(target)
     assert {it.is_complete for it in found} == {True}
     assert amounts(found) == truth(chain, LAST, [ALICE, BOB])
+
+
+async def test_a_bisected_segment_is_not_bisected_again(
+    cache: Path, ledger: str, target: str
+) -> None:
+    chain = simulated(replace(PARAMETERS, chain_id=84_531), cache)
+    state = accounts_of(chain).at(chain, LAST)
+    wallets = [it for it in WALLETS if state.nonce(it) and not state.code(it)][:2]
+    async with DevNode(chain) as node:
+        place = (node.url, target, ledger)
+        await _die("write", 1, *place, *wallets, network="base-goerli", way="events")
+        before = node.calls["eth_getCode"]
+        await gapless.add_wallets(wallets, "base-goerli", rpc=node.url, to=target, ledger=ledger)
+        assert node.calls["eth_getCode"] - before == 2 * len(wallets)  # of the segments left
+    found = [it for it in await balances(target, chain_id=84_531) if not it.token]
+    assert {it.wallet: (it.amount, it.is_complete) for it in found} == {
+        octets(it): (state.balance(it), True) for it in wallets
+    }

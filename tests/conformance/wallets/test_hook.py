@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
 
 import gapless
 from gapless.chains.opening import open_sink
@@ -12,9 +15,10 @@ from gapless.core.backfill import State
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode
 from gapless.ledger import open_ledger
-from gapless.ledger.syncs import Sync, SyncState
+from gapless.ledger.syncs import Override, Sync, SyncState
 from gapless.runtime.engine import Engine
 from gapless.sinks import Access
+from gapless.wallets.categories import Category
 from gapless.wallets.functions import sync
 from gapless.wallets.plan import HOOK
 from gapless.wallets.request import build_wallets
@@ -26,6 +30,7 @@ from tests.conformance.wallets.stage import (
     ALICE,
     BOB,
     LAST,
+    WALLETS,
     amounts,
     balances,
     history,
@@ -34,17 +39,57 @@ from tests.conformance.wallets.stage import (
 )
 
 
-async def test_it_gives_way_to_a_later_epoch(add: Add, ledger: str, target: str) -> None:
+async def test_it_gives_way_to_a_later_epoch(
+    add: Add, ledger: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await add(ALICE)
-    async with await open_sink(target, Access.WRITE) as sink:
+    begin = WalletStore.begin_epoch
+
+    async def begin_and_lose(store: WalletStore, group: str, chain_id: int) -> int:
+        epoch = await begin(store, group, chain_id)
         settled = {octets(ALICE): Settled(is_complete=False, as_of=7)}
-        await WalletStore.of(sink).settle("default", 1337, settled, 1000)
+        await store.settle(group, chain_id, settled, epoch + 1000)
+        return epoch
+
+    monkeypatch.setattr(WalletStore, "begin_epoch", begin_and_lose)
     await add(ALICE, BOB)
-    assert {(it.epoch, it.as_of) for it in await balances(target)} == {(1000, 7)}
+    assert {(it.epoch, it.as_of) for it in await balances(target)} == {(1002, 7)}
     book = await open_ledger(ledger)
     hooks = [each for each in await book.backfills() if each.job == HOOK]
     await book.close()
     assert [each.state for each in hooks] == [State.SUCCEEDED] * 2
+
+
+async def test_two_ledgers_may_share_a_group(
+    add: Add, fetch: Add, ledger: str, target: str, tmp_path: Path, chain: Chain
+) -> None:
+    every = WALLETS[:20]
+    ours, theirs = every[:-1], every[-1:]
+    await fetch(f"0:{LAST}")
+    await add(ALICE)
+    syncs = await add(*ours)
+    chosen = next(it for it in await history(target) if it.entry.category is Category.IN)
+    key, own = chosen.movement.key, f"0x{chosen.entry.wallet.hex()}"
+    (address,) = {it.key.address for it in syncs if it.key.address.lower() == own}
+    override = Override(
+        group="default",
+        address=address,
+        movement=(*key[:2], str(key.kind), *key[3:]),
+        category="reward",
+    )
+    book = await open_ledger(ledger)
+    await book.set_overrides([override])
+    await book.close()
+    await add(*ours)  # so its hook has run more often than that of the other ledger will
+    await add(*theirs, ledger=f"sqlite:///{tmp_path}/theirs.db")
+    shared = await history(target)
+    assert amounts(await balances(target)) == truth(chain, LAST, every)
+    await add(*every, group="alone")
+    alone = await history(target, "alone")
+    assert [it.movement for it in shared] == [it.movement for it in alone]
+    (ours_alone,) = (it for it in shared if it not in alone)
+    assert ours_alone.movement == chosen.movement
+    assert ours_alone.entry.category is Category.REWARD
 
 
 async def test_it_repairs_what_was_lost(add: Add, chain: Chain, ledger: str, target: str) -> None:

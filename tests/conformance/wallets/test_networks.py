@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import gapless
+from gapless.chains.movements import MovementKind
 from gapless.core.errors import UsageError
 from gapless.devnode import DevNode, simulated
 from gapless.ledger.syncs import SyncState
@@ -18,13 +19,19 @@ from tests.conformance.wallets.conftest import Add
 from tests.conformance.wallets.stage import (
     ALICE,
     BOB,
+    HEAD,
     LAST,
     PARAMETERS,
+    WALLETS,
+    amounts,
     balances,
     history,
+    truth,
 )
 
-LINEA = 59_144
+ETHEREUM, LINEA = 1, 59_144
+WRAP, UNWRAP = MovementKind.WRAP, MovementKind.UNWRAP
+OWN = WALLETS[:30]
 
 
 @pytest.fixture
@@ -46,6 +53,22 @@ async def test_all_networks_are_synced(
     assert {each.state for each in syncs} == {SyncState.COMPLETE}
     assert {it.chain_id for it in await balances(target, chain_id=1337)} == {1337}
     assert {it.movement.chain_id for it in await history(target)} == {1337, LINEA}
+
+
+async def test_a_private_chain_with_a_public_chain_id_is_not_that_network(
+    add: Add, fetch: Add, cache: Path, target: str
+) -> None:
+    chain = simulated(replace(PARAMETERS, chain_id=ETHEREUM), cache)
+    async with DevNode(chain) as private:
+        with pytest.raises(UsageError, match="not on the chain `ethereum`"):
+            await add(*OWN, networks="ethereum", rpc=private.url)
+        await fetch(f"0:{LAST}", rpc=private.url)
+        await add(*OWN, rpc=private.url)
+        await fetch(f"{LAST + 1}:{HEAD}", rpc=private.url, confirmations=0)
+    followed = await history(target)
+    assert max(it.movement.block_number for it in followed) > LAST
+    assert not [it for it in followed if it.movement.kind in (WRAP, UNWRAP)]
+    assert amounts(await balances(target, chain_id=ETHEREUM)) == truth(chain, HEAD, OWN)
 
 
 async def test_an_endpoint_must_say_of_which_network_it_is(

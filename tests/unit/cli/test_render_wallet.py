@@ -6,6 +6,7 @@ import csv
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -197,6 +198,7 @@ def test_a_plan_says_what_it_costs() -> None:
         unstored=600,
         source="events",
         calls={"eth_getBlockByNumber": 600},
+        calls_per_change=None,
     )
     assert render_wallet.plan([plan], may_scan=True).splitlines() == [
         "ethereum: 1 wallet, blocks 0-999 in 1 segment",
@@ -205,6 +207,8 @@ def test_a_plan_says_what_it_costs() -> None:
         "  coins that moved without an event stay unknown; `--scan`: 600 eth_getBlockByNumber",
     ]
     assert "600 blocks to fetch" in render_wallet.plan([plan], may_scan=False)
+    archive = msgspec.structs.replace(plan, calls_per_change=20)
+    assert "in about 20 calls per block" in render_wallet.plan([archive], may_scan=True)
     assert "nothing to do" in render_wallet.plan([], may_scan=True)
 
 

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
+from gapless.chains.evm.wallet_traces import read_traces
 from gapless.devnode import Chain, DevNode, Limits, Visibility
 from gapless.devnode.evm.accounts import CODE
 from gapless.devnode.evm.contracts import (
@@ -272,3 +274,34 @@ async def test_faults(economy: Chain) -> None:
             assert await balance(height) == plain[height], "only the first answer has the fault"
     expected = {"null", "gone", "limited", "500", "stale-head", "wrong-block"}
     assert node.injected == dict.fromkeys(expected, 1)
+
+
+TRACERS: tuple[tuple[Any, ...], ...] = (
+    ("trace_block",),
+    ("debug_traceBlockByNumber", {"tracer": "callTracer"}),
+)
+
+
+@pytest.mark.parametrize("method", TRACERS)
+async def test_only_some_nodes_trace(economy: Chain, method: tuple[Any, ...]) -> None:
+    name, *options = method
+    async with client_of(DevNode(economy)) as client:
+        refused = await client.error(name, "0x5", *options)
+    assert classify(refused["message"], refused["code"]).reaction is Reaction.OTHER_METHOD
+
+
+async def test_both_tracers_say_the_same(economy: Chain) -> None:
+    moved = 0
+    async with client_of(DevNode(economy, limits=Limits(traces=True))) as client:
+        for height in range(1, 40):
+            found = []
+            for method, *options in TRACERS:
+                raw = Raw(json.dumps(await client.ask(method, hex(height), *options)).encode())
+                found.append(read_traces(method, raw))
+            assert found[0] == found[1]
+            block = await client.ask("eth_getBlockByNumber", hex(height), False)
+            assert [f"0x{it.hash.hex()}" for it in found[0]] == block["transactions"]
+            moved += sum(len(it.transfers) for it in found[0])
+        assert moved
+        assert "tracer" in (await client.error("debug_traceBlockByNumber", "0x5"))["message"]
+        assert await client.ask("trace_block", "0x0") == []

@@ -19,8 +19,10 @@ from gapless.chains.tron.networks import TRON_CUSTOM, chain_id_of
 from gapless.chains.tron.raw_block import RawTronBlock
 from gapless.devnode import Chain, DevNode, Limits, Metering, Parameters, Visibility, simulated
 from gapless.devnode.limits import FinalityTags
+from gapless.devnode.tron.accounts import TronAccounts
 from gapless.devnode.tron.blocks import TronBuilder
-from gapless.devnode.tron.drafts import TRANSFER
+from gapless.devnode.tron.drafts import TRANSFER, TronWorld
+from gapless.devnode.view import View
 from tests.unit.devnode.conftest import PARAMETERS
 
 BLOCK, BLOCKS = "/wallet/getblockbynum", "/wallet/getblockbylimitnext"
@@ -276,3 +278,16 @@ async def test_a_node_of_another_chain(chain: Chain) -> None:
         genesis = await client.ask(BLOCK, num=0)
         assert chain_id_of(bytes.fromhex(genesis["blockID"])) != chain.chain_id
         assert (await client.ask(BLOCK, num=1))["blockID"] == chain.hash(1)
+
+
+def test_accounts_are_those_of_the_branch() -> None:
+    chain = simulated(Parameters(blocks=30, txs=6, seed=3), family="tron")
+    kept, wallets = TronAccounts(), TronWorld(3).wallets
+
+    def held(accounts: TronAccounts) -> list[dict[str, Any]]:
+        return [accounts.at_head(View(chain, chain.head, Limits()), it) for it in wallets]
+
+    before = held(kept)
+    chain.reorg(25)
+    after = held(kept)
+    assert before != after == held(TronAccounts())

@@ -15,7 +15,7 @@ from gapless.config import Config, EndpointSettings, SinkTarget
 from gapless.core.errors import UsageError
 from gapless.core.ranges import RangeSet, Span
 from gapless.core.retry import RetryKind
-from gapless.ledger.syncs import MOST_SEGMENTS, SyncKey, WalletPlan
+from gapless.ledger.syncs import MOST_SEGMENTS, PlannedHeights, SyncKey, WalletPlan
 from gapless.wallets.plan import LEASE_SECONDS, WalletChain, planner, segment_size
 from gapless.wallets.request import WalletOptions, build_wallets
 
@@ -35,15 +35,18 @@ def planned(
     stored: RangeSet | None = None,
     finds_events: bool = True,
     detached: bool = True,
+    way: str = "events",
     **options: Any,
 ) -> WalletPlan:
+    """The plan for wallets whose known heights were searched in one way."""
     wanted = WalletOptions(**options)  # type: ignore[typeddict-item]
     request, _ = build_wallets(CONFIG, addresses or (ALICE,), ["ethereum"], (), None, wanted)
     chain = WalletChain(
         request.networks[0], 1, "sink-1", start, final, stored or RangeSet(), finds_events
     )
     ids = map("pass-{}".format, count(1))
-    return planner(request, [chain], "default", lambda: next(ids), detached=detached)(known)
+    before = {it: PlannedHeights(its, {way: RangeSet.of(its)}) for it, its in known.items()}
+    return planner(request, [chain], "default", lambda: next(ids), detached=detached)(before)
 
 
 def key(address: str = ALICE) -> SyncKey:
@@ -52,6 +55,16 @@ def key(address: str = ALICE) -> SyncKey:
 
 def spans(plan: WalletPlan) -> list[tuple[Span, tuple[str, ...]]]:
     return [(each.heights, each.addresses.addresses) for each in plan.passes]
+
+
+def test_another_way_is_one_more_pass_over_the_same_heights() -> None:
+    known = {key(): Span(100, 500)}
+    assert spans(planned(known, final=500, scan=True)) == [(Span(100, 500), (ALICE,))]
+    assert spans(planned(known, final=600, scan=True)) == [(Span(100, 600), (ALICE,))]
+    assert spans(planned(known, final=600, way="scan", scan=True)) == [(Span(501, 600), (ALICE,))]
+    assert spans(planned(known, final=500, way="scan", traces=True)) == [(Span(100, 500), (ALICE,))]
+    assert planned(known, final=500, way="traces", scan=True).passes == ()
+    assert planned(known, final=500, way="scan").passes == ()
 
 
 def test_wallets_that_are_added_together_share_a_pass() -> None:

@@ -104,6 +104,10 @@ class Accounts:
         """The accounts at the end of a block."""
         return AccountState(self, chain, height)
 
+    def contents(self, chain: Branches, height: int) -> Contents:
+        """What a block contains."""
+        return self._author.contents(self._author.chance(chain.branch(height), height), height)
+
     def account(self, chain: Branches, height: int, address: str) -> _Account:
         self._reach(chain, height)
         return self._accounts.get(address) or self._fresh(address)
@@ -123,7 +127,7 @@ class Accounts:
         for at in range(len(self._folded), height + 1):
             branch = chain.branch(at)
             self._changed.append([])
-            self._fold(self._author.contents(self._author.chance(branch, at), at))
+            self._fold(self.contents(chain, at))
             self._folded.append(branch)
 
     def _cut(self, height: int) -> None:

@@ -13,6 +13,7 @@ from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.evm import methods
 from gapless.devnode.evm.accounts import Accounts
 from gapless.devnode.evm.state_methods import BLOCK_AT, state_height, state_methods
+from gapless.devnode.evm.trace_methods import TRACES, trace_methods
 from gapless.devnode.faults import Fault
 from gapless.devnode.limits import CallRefused
 from gapless.devnode.view import NULL, MethodCall, View
@@ -33,18 +34,20 @@ class EvmDialect:
     header = staticmethod(methods.header)
     logs_key = "logs"
     befallen: Mapping[Fault, frozenset[str]] = {
-        Fault.GONE: _LISTS | _BLOCKS | _STATE | {"eth_getTransactionReceipt"},
-        Fault.NULL: _LISTS | _BLOCKS | _STATE | {"eth_getTransactionReceipt"},
-        Fault.EMPTY: _LISTS,
-        Fault.TRUNCATED: _LISTS | _BLOCKS,
-        Fault.WRONG_BLOCK: _STATE | {"eth_getBlockByNumber", "eth_getBlockReceipts"},
+        Fault.GONE: _LISTS | _BLOCKS | _STATE | TRACES | {"eth_getTransactionReceipt"},
+        Fault.NULL: _LISTS | _BLOCKS | _STATE | TRACES | {"eth_getTransactionReceipt"},
+        Fault.EMPTY: _LISTS | TRACES,
+        Fault.TRUNCATED: _LISTS | _BLOCKS | TRACES,
+        Fault.WRONG_BLOCK: _STATE | TRACES | {"eth_getBlockByNumber", "eth_getBlockReceipts"},
         Fault.STALE_HEAD: _LISTS | _STATE | {"eth_getBlockByNumber", "eth_blockNumber"},
         Fault.WRONG_CHAIN: frozenset({"eth_chainId", "net_version"}),
     }
 
     def __init__(self, accounts: Accounts | None = None) -> None:
         self.accounts = accounts
-        self._more = {} if accounts is None else state_methods(accounts)
+        self._more: dict[str, methods.Handler] = {}
+        if accounts is not None:
+            self._more = {**state_methods(accounts), **trace_methods(accounts)}
 
     def asked(self, path: str, body: bytes, missing: frozenset[str]) -> Asked:
         batch = body.lstrip()[:1] == b"["
@@ -60,6 +63,8 @@ class EvmDialect:
         return Asked(calls, batch)
 
     def answer(self, view: View, call: MethodCall) -> bytes:
+        if call.method in TRACES and not view.limits.traces:
+            raise methods.unknown(call.method)
         return methods.answer(view, call.method, call.params, self._more)
 
     def joined(self, asked: Asked, outcomes: Sequence[CallOutcome]) -> tuple[bytes, int]:

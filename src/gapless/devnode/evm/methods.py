@@ -15,6 +15,9 @@ from gapless.devnode.limits import CallRefused
 from gapless.devnode.view import NULL, View
 
 Handler = Callable[[View, list[Any]], bytes]
+_OF_ONE_BLOCK = frozenset(
+    {"eth_getBlockByNumber", "eth_getBlockReceipts", "trace_block", "debug_traceBlockByNumber"}
+)
 _BODY = frozenset({"size", "totalDifficulty", "transactions", "uncles", "withdrawals"})
 
 _raws = msgspec.json.Decoder(list[Raw]).decode
@@ -31,7 +34,7 @@ def answer(
     """
     handler = METHODS.get(method) or more.get(method)
     if handler is None or method in view.limits.missing:
-        raise CallRefused(-32601, f"the method {method} does not exist/is not available")
+        raise unknown(method)
     try:
         given = _parameters(params) if bytes(params) != NULL else []
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -41,11 +44,15 @@ def answer(
     return handler(view, given)
 
 
+def unknown(method: str) -> CallRefused:
+    return CallRefused(-32601, f"the method {method} does not exist/is not available")
+
+
 def heights_in(view: View, method: str, params: Raw) -> tuple[int, int] | None:
     """The heights that a call is about, as far as it names them."""
     try:
         given = _parameters(params)
-        if method in ("eth_getBlockByNumber", "eth_getBlockReceipts"):
+        if method in _OF_ONE_BLOCK:
             height = height_of(view, given[0])
             return height, height
         if method == "eth_getLogs":

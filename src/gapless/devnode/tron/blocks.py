@@ -25,7 +25,7 @@ from gapless.chains.tron.networks import chain_id_of
 from gapless.chains.tron.protobuf import bytes_field, item_field, number_field
 from gapless.core.errors import UsageError
 from gapless.devnode.building import BlockNames, Built, Parameters
-from gapless.devnode.tron.dialect import TRON_DIALECT
+from gapless.devnode.tron.dialect import TronDialect
 from gapless.devnode.tron.drafts import REVERT, TronDraft, TronWorld, draft, transfer
 
 GENESIS_MS = 1_700_000_000_000
@@ -68,7 +68,6 @@ class _Sealed(NamedTuple):
 class TronBuilder:
     """Builds the blocks of a chain."""
 
-    dialect = TRON_DIALECT
     version = 2
     folder = "devnode-tron"
     no_parent = "00" * 32
@@ -79,7 +78,7 @@ class TronBuilder:
             raise UsageError(
                 "a simulated TRON chain has no economy", hint="only EVM chains can have one"
             )
-        self.parameters = parameters
+        self.parameters, self.dialect = parameters, TronDialect()
         self._world = TronWorld(parameters.seed)
 
     def build(self, height: int, parent: str, branch: int = 0) -> Built:

@@ -16,6 +16,7 @@ from msgspec import Raw
 from gapless.devnode.dialect import Asked, CallOutcome
 from gapless.devnode.faults import Fault
 from gapless.devnode.limits import CallRefused, FinalityTags
+from gapless.devnode.tron.accounts import TronAccounts
 from gapless.devnode.view import MethodCall, View
 
 SOLIDITY_DEPTH = 19
@@ -26,6 +27,7 @@ BLOCK = "/wallet/getblockbynum"
 BLOCKS = "/wallet/getblockbylimitnext"
 INFOS = "/wallet/gettransactioninfobyblocknum"
 NODE = "/wallet/getnodeinfo"
+ACCOUNT = "/wallet/getaccount"
 _CONTROLS = ("/devnode_grow", "/devnode_reorg")
 _MOST_BLOCKS = 100
 _TEXT, _ERROR = 0, -32000  # codes of refusals: as plain text, or as an object
@@ -53,6 +55,9 @@ class TronDialect:
         Fault.WRONG_CHAIN: frozenset({BLOCK}),
     }
 
+    def __init__(self) -> None:
+        self._accounts = TronAccounts()
+
     def asked(self, path: str, body: bytes, missing: frozenset[str]) -> Asked:
         method = path.partition("?")[0]
         method = method[max(0, method.find("/wallet")) :]  # below any path, as at providers
@@ -69,7 +74,11 @@ class TronDialect:
         return Asked(calls, is_batch=True, method=BLOCKS)
 
     def answer(self, view: View, call: MethodCall) -> bytes:
-        method = None if call.method in view.limits.missing else _METHODS.get(call.method)
+        is_missing = call.method in view.limits.missing
+        if call.method == ACCOUNT and not is_missing:
+            address = _text(_given(call), "address").lower()
+            return msgspec.json.encode(self._accounts.at_head(view, address))
+        method = None if is_missing else _METHODS.get(call.method)
         if method is None:
             raise CallRefused(_ERROR, "no such path", 404)
         return method(view, _given(call))
@@ -100,13 +109,13 @@ class TronDialect:
         return MethodCall(call.method, Raw(b'{"num":%d}' % height), call.id)
 
     def is_about_tip(self, call: MethodCall) -> bool:
-        return call.method in (NOW, SOLID)
+        return call.method in (NOW, SOLID, ACCOUNT)
 
     def nothing(self, call: MethodCall) -> bytes:
         return b"[]" if call.method == INFOS else _NOTHING
 
     def gone(self) -> CallRefused:
-        return CallRefused(_TEXT, "this API is closed because this node is a lite fullnode")
+        return _lite()
 
     def other_chain(self, view: View, call: MethodCall, honest: bytes) -> bytes:
         """The chain id is in the id of the genesis."""
@@ -118,7 +127,8 @@ class TronDialect:
         return msgspec.json.encode({**block, "blockID": other})
 
 
-TRON_DIALECT = TronDialect()
+def _lite() -> CallRefused:
+    return CallRefused(_TEXT, "this API is closed because this node is a lite fullnode")
 
 
 def _block(view: View, given: dict[str, Any]) -> bytes:
@@ -178,7 +188,7 @@ def _is_there(view: View, height: int) -> bool:
     if height < pruned and (height > 0 or pruned > view.head):
         if view.limits.pruned_null:
             return False
-        raise TRON_DIALECT.gone()
+        raise _lite()
     return height >= 0 and view.has(height)
 
 
@@ -194,4 +204,11 @@ def _number(given: dict[str, Any], name: str) -> int:
     found = given.get(name, 0)
     if not isinstance(found, int):
         raise CallRefused(_ERROR, f"class java.lang.NumberFormatException : {name}")
+    return found
+
+
+def _text(given: dict[str, Any], name: str) -> str:
+    found = given.get(name, "")
+    if not isinstance(found, str):
+        raise CallRefused(_ERROR, f"class java.lang.IllegalArgumentException : {name}")
     return found

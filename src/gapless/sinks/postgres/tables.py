@@ -26,7 +26,7 @@ from gapless.schema.ddl import listed
 from gapless.schema.digest import digest
 from gapless.schema.postgres import PostgresDdl
 from gapless.sinks import companion, feed, requests
-from gapless.sinks.companion import Key, Observers
+from gapless.sinks.companion import Key, Observers, insertion
 from gapless.sinks.dialect import POSTGRES, SqlDialect
 from gapless.sinks.postgres import locks, seeking
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream
@@ -77,6 +77,14 @@ WITH gone AS (
 SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM changed), ({{is_read}}), ({{companions}})
 """  # noqa: S608
 _OF_SPAN = "WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3"
+# Not `to_regclass`: a session remembers that a table was missing, until it takes a lock on some
+# table, and that of the sink is none.
+_EXISTS = """
+SELECT EXISTS (
+  SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname = $2)
+"""
+_COPIED_FROM = 50  # rows on; fewer are inserted sooner than COPY has asked for their types
 
 
 class Interleaved(Exception):
@@ -177,11 +185,20 @@ class PostgresTables:
         if rows:
             await self._connection.executemany(self._placed(statement), rows)
 
+    async def add_rows(
+        self, name: str, columns: Sequence[str], rows: Collection[Sequence[object]]
+    ) -> None:
+        if len(rows) < _COPIED_FROM:
+            await self.execute_many(insertion(name, columns), rows)
+            return
+        await self._connection.copy_records_to_table(
+            name, schema_name=self._ddl.schema, columns=columns, records=rows
+        )
+
     async def has(self, name: str) -> bool:
         """Whether the table exists now: another process may have created it."""
         if name not in self._existing:
-            place = self._ddl.place(name)
-            if await self._connection.fetchval("SELECT to_regclass($1) IS NULL", place):
+            if not await self._connection.fetchval(_EXISTS, self._ddl.schema, name):
                 return False
             self._existing.add(name)
         return True

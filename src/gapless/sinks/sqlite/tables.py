@@ -19,7 +19,7 @@ from gapless.schema import Index, Schema, Table
 from gapless.schema.ddl import create_index
 from gapless.schema.sqlite import create_table, create_view
 from gapless.sinks import companion, feed, requests
-from gapless.sinks.companion import Key, Observers
+from gapless.sinks.companion import Key, Observers, insertion
 from gapless.sinks.dialect import SQLITE, SqlDialect
 from gapless.sinks.records import RangeRecords, Retracted
 from gapless.sinks.sink import COUNTS, Request, Stored
@@ -67,6 +67,11 @@ class SqliteTables:
 
     async def execute_many(self, statement: str, rows: Collection[Sequence[object]]) -> None:
         self._connection.executemany(_placed(statement), rows)
+
+    async def add_rows(
+        self, name: str, columns: Sequence[str], rows: Collection[Sequence[object]]
+    ) -> None:
+        await self.execute_many(insertion(name, columns), rows)
 
     async def has(self, name: str) -> bool:
         return name in file.names(self._connection)

@@ -5,20 +5,29 @@ the range, except for movements that another scan has to show too, or a watched 
 branches never mix: a movement whose block hash differs from that of a stored block is refused, and
 otherwise one with a new hash replaces what is known of that block, in the scans of all sets.
 
+A scan refutes only what it could have found. What traces show goes only if traces no longer show
+it, and what remained of the difference between two balances only if the account was bisected again.
+A remainder and the traced movements of a block tell about the same coins, so each traced movement
+is subtracted from the remainders of its parties, in whatever order the two were found.
+
 A movement that goes takes its entries with it, and these are taken back from the balances.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from gapless.chains.movements import NOBODY, Movement, MovementKey
+from msgspec.structs import replace
+
+from gapless.chains.movements import NOBODY, NOWHERE, Movement, MovementKey, MovementKind
 from gapless.core.errors import BrokenSeam
 from gapless.core.heights import HIGHEST
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import CompanionTransaction
 from gapless.wallets.records import Scan
 from gapless.wallets.store import coverage, entries, movements, scans
+from gapless.wallets.ways import Evidence
 
 _AT_ONCE = 10_000  # movements that are retracted together
 
@@ -27,8 +36,11 @@ ByKey = Mapping[MovementKey, Movement]
 
 async def write(
     tx: CompanionTransaction, scan: Scan, addresses: frozenset[bytes], found: Sequence[Movement]
-) -> None:
-    """Store a scan and what it found; see `WalletStore.write`."""
+) -> list[Movement]:
+    """Store a scan and what it found; see `WalletStore.write`.
+
+    Return the remainders that changed, as they were: others may have entries of them.
+    """
     hashes = _admit(scan, addresses, found)
     chain_id, span = scan.chain_id, scan.span
     around = Span(max(span.first - 1, 0), min(span.last + 1, HIGHEST))
@@ -38,12 +50,25 @@ async def write(
     await _refuse_other_branch(tx, scan, hashes)
     await forget_other_branches(tx, chain_id, hashes)
     stored = await _stored(tx, chain_id, addresses, span, hashes)
-    gone = _missing(stored, found, addresses)
+    gone = [
+        it
+        for it in _missing(stored, found, addresses)
+        if not (is_traced(it) and scan.source != Evidence.TRACES)
+        and not (is_remainder(it) and scan.source != Evidence.ACCOUNTS)
+    ]
     gone = await scans.unclaimed(tx, chain_id, gone, by_sets_except=scan.address_set)
+    gone, found = _reduced(stored, gone, found)
     await _replace(tx, stored, gone, found)
     known = await scans.of_set(tx, chain_id, scan.address_set, around)
     left = coverage.cut(known, RangeSet.of(span))
     await scans.save(tx, known, coverage.folded([*left, scan]))
+    new = {it.key: it for it in found}
+    lost = {it.key for it in gone}
+    return [
+        it
+        for key, it in stored.items()
+        if is_remainder(it) and (key in lost or new.get(key, it) != it)
+    ]
 
 
 async def watch(
@@ -59,7 +84,11 @@ async def watch(
     longer needed, because stored blocks refuse other branches.
     """
     stored = await _stored(tx, chain_id, addresses, span, {it.block_number for it in found})
-    gone = _missing(stored, found, addresses)
+    gone = [
+        it
+        for it in _missing(stored, found, addresses)
+        if not is_traced(it) and not is_remainder(it)
+    ]
     gone = await scans.unclaimed(tx, chain_id, gone, by_members=False)
     await _replace(tx, stored, gone, found)
     known = await scans.retracted(tx, chain_id, span)
@@ -113,6 +142,51 @@ def _missing(
         for key, it in stored.items()
         if key not in keys and not addresses.isdisjoint((it.sender, it.receiver))
     ]
+
+
+def is_remainder(it: Movement) -> bool:
+    """Whether it is what a block added to an account without showing how."""
+    return it.kind is MovementKind.INTERNAL and it.transaction_index == NOWHERE
+
+
+def is_traced(it: Movement) -> bool:
+    """Whether only a trace shows it."""
+    return it.kind is MovementKind.INTERNAL and it.batch_position != NOWHERE
+
+
+def _reduced(
+    stored: ByKey, gone: Sequence[Movement], found: Sequence[Movement]
+) -> tuple[list[Movement], list[Movement]]:
+    """Subtract traced movements from remainders; return what goes and what is found then."""
+    removed, new = {it.key for it in gone}, {it.key: it for it in found}
+    after = {key: it for key, it in stored.items() if key not in removed} | new
+    before, since = _traced_sums(stored.values()), _traced_sums(after.values())
+    for key, it in after.items():
+        if not is_remainder(it):
+            continue
+        account = it.sender or it.receiver
+        at = account, it.block_number
+        rest = (it.amount if it.receiver else -it.amount) - since[at]
+        if key not in new:
+            rest += before[at]
+        new.pop(key, None)
+        if rest:
+            parties = (NOBODY, account) if rest > 0 else (account, NOBODY)
+            sender, receiver = parties
+            new[key] = replace(it, sender=sender, receiver=receiver, amount=abs(rest))
+        elif key in stored:
+            removed.add(key)
+    return [stored[key] for key in removed], [*new.values()]
+
+
+def _traced_sums(movements: Iterable[Movement]) -> Mapping[tuple[bytes, int], int]:
+    """What traced movements added to accounts, by account and block."""
+    found: defaultdict[tuple[bytes, int], int] = defaultdict(int)
+    for it in movements:
+        if is_traced(it):
+            found[it.sender, it.block_number] -= it.amount
+            found[it.receiver, it.block_number] += it.amount
+    return found
 
 
 async def _replace(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from gapless.chains.movements import Movement, MovementKey, MovementKind
 from gapless.core.ranges import Span
 from gapless.sinks import CompanionTransaction
+from gapless.sinks.dialect import SqlDialect
 from gapless.wallets.categories import Category, Flag, WalletEntry
 from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, HistoryPlace, Page
 from gapless.wallets.store import balances, movements
 from gapless.wallets.store.balances import Differences
 from gapless.wallets.store.bindings import Bindings, portions
+from gapless.wallets.store.movements import from_token_id
 
 _PLACE = (
     *("block_timestamp", "chain_id", "block_number", "transaction_index", "position"),
@@ -31,11 +34,16 @@ SELECT {_COLUMNS} FROM {{wallet_entries}}
 WHERE chain_id = $1 AND block_number BETWEEN $2 AND $3 AND wallet_group = $4
 """  # noqa: S608
 _PURGE = "DELETE FROM {wallet_entries} WHERE wallet_group = $1 AND wallet = $2 AND chain_id = $3"
-_ITEMS = (
-    f"SELECT {', '.join(f'm.{name}' for name in movements.COLUMNS)},"  # noqa: S608
-    " e.wallet, e.direction, e.category, e.flags FROM {wallet_entries} e JOIN {wallet_movements} m"
-    " ON " + " AND ".join(f"m.{name} = e.{name}" for name in movements.KEY)
+# A cross join, because SQLite then reads entries first, and each movement by its whole key.
+_JOINED = (
+    "FROM {wallet_entries} e CROSS JOIN {wallet_movements} m"
+    f" WHERE {' AND '.join(f'm.{name} = e.{name}' for name in movements.KEY)}"
 )
+_ITEMS = (
+    f"SELECT {', '.join(f'm.{name}' for name in movements.COLUMNS)},"
+    f" e.wallet, e.direction, e.category, e.flags {_JOINED}"
+)
+_PARTS = f"SELECT m.token, m.token_id, m.amount, e.direction {_JOINED}"
 _COUNTERPARTY = "CASE WHEN m.sender = e.wallet THEN m.receiver ELSE m.sender END"
 
 Stored = tuple[str, WalletEntry]
@@ -116,14 +124,14 @@ async def listed(
     found: list[HistoryItem] = []
     for wallet in (None,) if wallets is None else wallets:
         bound = Bindings(group)
-        conditions = _conditions(bound, wallet, wanted)
+        conditions = _conditions(tx.dialect, bound, wallet, wanted)
         if page.after is not None:
             place = bound.marks(page.after)
             sign = "<" if page.newest_first else ">"
             conditions.append(f"({', '.join(f'e.{name}' for name in _PLACE)}) {sign} ({place})")
         direction = " DESC" if page.newest_first else ""
         order = ", ".join(f"e.{name}{direction}" for name in _PLACE)
-        query = f"{_ITEMS} WHERE {' AND '.join(conditions)} ORDER BY {order}"
+        query = f"{_ITEMS} AND {' AND '.join(conditions)} ORDER BY {order}"
         found += await _items(tx, f"{query} LIMIT {bound.mark(page.limit)}", bound)
     ordered = sorted(found, key=lambda it: it.place, reverse=page.newest_first)
     return ordered[: page.limit]
@@ -140,32 +148,42 @@ async def sums_at(
 ) -> list[Balance]:
     """Return the balances of a wallet after a block, or at a time, from its entries."""
     bound = Bindings(group)
-    conditions = _conditions(bound, wallet, HistoryFilter(until=time, chains=(chain_id,)))
+    conditions = _conditions(
+        tx.dialect, bound, wallet, HistoryFilter(until=time, chains=(chain_id,))
+    )
     if height is not None:
         conditions.append(f"e.block_number <= {bound.mark(height)}")
-    differences = Differences()
-    for it, entry in await _items(tx, f"{_ITEMS} WHERE {' AND '.join(conditions)}", bound):
-        differences.count(group, it, entry)
-    return [
+    conditions.append("e.direction <> 0")  # one that moves nothing does not count
+    query = f"{_PARTS} AND {' AND '.join(conditions)}"
+    parts: defaultdict[tuple[bytes, str], list[int]] = defaultdict(list)
+    from_wide = tx.dialect.from_wide
+    for token, token_id, amount, direction in await tx.execute(query, *bound.values):
+        parts[token, token_id].append(direction * from_wide(amount))
+    found = [
         Balance(
-            **holding._asdict(),
-            amount=amount,
-            entries=entries,
+            group=group,
+            wallet=wallet,
+            chain_id=chain_id,
+            token=token,
+            token_id=from_token_id(token_id),
+            amount=sum(amounts),
+            entries=len(amounts),
             as_of=-1 if height is None else height,
         )
-        for holding, (amount, entries) in sorted(
-            differences.sums.items(), key=lambda it: (it[0].token, it[0].token_id or 0)
-        )
+        for (token, token_id), amounts in parts.items()
     ]
+    return sorted(found, key=lambda it: (it.token, it.token_id or 0))
 
 
-def _conditions(bound: Bindings, wallet: bytes | None, wanted: HistoryFilter) -> list[str]:
+def _conditions(
+    dialect: SqlDialect, bound: Bindings, wallet: bytes | None, wanted: HistoryFilter
+) -> list[str]:
     conditions = ["e.wallet_group = $1"]
     if wallet is not None:
         conditions.append(f"e.wallet = {bound.mark(wallet)}")
     if wanted.categories:
         conditions.append(f"e.category IN ({bound.one_of(wanted.categories)})")
-    return [*conditions, *movements.filters(bound, wanted, _COUNTERPARTY, "e.", "m.")]
+    return [*conditions, *movements.filters(dialect, bound, wanted, _COUNTERPARTY, "e.", "m.")]
 
 
 async def _items(tx: CompanionTransaction, query: str, bound: Bindings) -> list[HistoryItem]:

@@ -4,7 +4,8 @@ Members come and go while nothing is written. So a transaction that writes block
 member, or was committed before; then the member's movements are derived from the stored rows. From
 some height on, none is missed, and a scan finds those below it.
 
-A new interpretation of a group's movements is stamped with an epoch. An older one is refused.
+A new interpretation of a group's movements is stamped with an epoch. An older one is refused. The
+store counts epochs, because several ledgers may have wallets in one group.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from gapless.wallets.store import changing, entries, movements, scans
 from gapless.wallets.store.bindings import Bindings, portions
 from gapless.wallets.store.lookup import find_rows
 
-_COLUMNS = "wallet_group, chain_id, address, above, epoch, is_complete, knows_coins, as_of"
+_COLUMNS = "wallet_group, chain_id, address, network, above, epoch, is_complete, knows_coins, as_of"
 _LIST = f"SELECT {_COLUMNS} FROM {{wallet_members}} WHERE chain_id = $1"  # noqa: S608 - our own names
 _ADD = f"""
-INSERT INTO {{wallet_members}} AS known ({_COLUMNS}) VALUES ($1, $2, $3, $4, 0, $5, $5, -1)
-ON CONFLICT (chain_id, wallet_group, address) DO UPDATE SET above = excluded.above
+INSERT INTO {{wallet_members}} AS known ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, 0, $6, $6, -1)
+ON CONFLICT (chain_id, wallet_group, address) DO UPDATE
+SET above = excluded.above, network = excluded.network
 WHERE excluded.above < known.above
 """  # noqa: S608
 _REMOVE = """
@@ -62,11 +64,20 @@ class Settled(NamedTuple):
     """False if coins that moved without an event were not looked for in every block."""
 
 
-async def listed(tx: CompanionTransaction, chain_id: int, group: str | None = None) -> list[Member]:
-    """Return the members of all groups on a chain, or of one, in order."""
-    found = [_from_row(row) for row in await tx.execute(_LIST, chain_id)]
-    wanted = (it for it in found if group in (None, it.group))
-    return sorted(wanted, key=lambda it: (it.group, it.address))
+async def listed(
+    tx: CompanionTransaction,
+    chain_id: int,
+    group: str | None = None,
+    address: bytes | None = None,
+) -> list[Member]:
+    """Return the members of all groups on a chain, or of one, in order; or only one address."""
+    bound, query = Bindings(chain_id), _LIST
+    if group is not None:
+        query += f" AND wallet_group = {bound.mark(group)}"
+    if address is not None:
+        query += f" AND address = {bound.mark(address)}"
+    found = [_from_row(row) for row in await tx.execute(query, *bound.values)]
+    return sorted(found, key=lambda it: (it.group, it.address))
 
 
 async def add(
@@ -80,7 +91,7 @@ async def add(
     """Register members, and derive what is stored above a height; see `WalletStore`."""
     chain_id = network.chain_id
     assert chain_id is not None
-    rows = [(group, chain_id, it, above, False) for it in sorted(addresses)]
+    rows = [(group, chain_id, it, network.name, above, False) for it in sorted(addresses)]
     await tx.execute_many(_ADD, rows)
     derived: list[Movement] = []
     for span in await _complete(tx, chain_id, rules, above):
@@ -131,6 +142,14 @@ async def purge(
         await changing.forget(tx, await entries.without_any(tx, gone))
 
 
+async def next_epoch(tx: CompanionTransaction, group: str, chain_id: int) -> int:
+    """Begin an epoch after all others of the group, and return it."""
+    ((latest,),) = await tx.execute(_EPOCH, chain_id, group)
+    epoch = int(latest or 0) + 1
+    await tx.execute(_BEGIN_EPOCH, chain_id, group, epoch)
+    return epoch
+
+
 async def begin_epoch(tx: CompanionTransaction, group: str, chain_id: int, epoch: int) -> None:
     """Raise `FencedOff` if a later epoch has begun for the group; otherwise begin this one."""
     ((latest,),) = await tx.execute(_EPOCH, chain_id, group)
@@ -157,9 +176,10 @@ def _from_row(row: Sequence[Any]) -> Member:
         group=row[0],
         chain_id=row[1],
         address=row[2],
-        above=row[3],
-        epoch=row[4],
-        is_complete=bool(row[5]),
-        knows_coins=bool(row[6]),
-        as_of=row[7],
+        network=row[3],
+        above=row[4],
+        epoch=row[5],
+        is_complete=bool(row[6]),
+        knows_coins=bool(row[7]),
+        as_of=row[8],
     )

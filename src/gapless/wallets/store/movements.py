@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gapless.chains.movements import Movement, MovementKey, MovementKind
@@ -99,20 +100,24 @@ async def listed(
     page: Page,
 ) -> list[Movement]:
     """Return a page of what the addresses sent or received; it takes a query for each address."""
+    if wanted.chains and chain_id not in wanted.chains:
+        return []
+    wanted = replace(wanted, chains=())
     found: dict[MovementKey, Movement] = {}
     for address in addresses:
         bound = Bindings(address, chain_id, page.limit)
+        sides = [(side, filters(tx.dialect, bound, wanted, other)) for side, other in _SIDES]
         query = " UNION ALL ".join(
-            f"SELECT * FROM ({_side(bound, side, other, wanted, page)}) AS {side}s"  # noqa: S608
-            for side, other in _SIDES
+            f"SELECT * FROM ({_side(bound, side, matched, page)}) AS {side}s"  # noqa: S608
+            for side, matched in sides
         )
         rows = await tx.execute(query, *bound.values)
         found |= {it.key: it for it in from_rows(tx.dialect, rows)}
     return in_order(found.values(), reverse=page.newest_first)[: page.limit]
 
 
-def _side(bound: Bindings, side: str, other: str, wanted: HistoryFilter, page: Page) -> str:
-    conditions = [f"{side} = $1", "+chain_id = $2", *filters(bound, wanted, other)]
+def _side(bound: Bindings, side: str, matched: Sequence[str], page: Page) -> str:
+    conditions = [f"{side} = $1", "+chain_id = $2", *matched]
     if page.after is not None:
         place = bound.marks([getattr(page.after, name) for name in ORDER])
         sign = "<" if page.newest_first else ">"
@@ -126,7 +131,12 @@ def _side(bound: Bindings, side: str, other: str, wanted: HistoryFilter, page: P
 
 
 def filters(
-    bound: Bindings, wanted: HistoryFilter, counterparty: str, of: str = "", fact: str = ""
+    dialect: SqlDialect,
+    bound: Bindings,
+    wanted: HistoryFilter,
+    counterparty: str,
+    of: str = "",
+    fact: str = "",
 ) -> list[str]:
     """Return the conditions of a filter.
 
@@ -144,16 +154,14 @@ def filters(
         (counterparty, wanted.counterparties),
     ):
         if values:
-            conditions.append(f"{column} IN ({bound.one_of(values)})")
+            conditions.append(f"{dialect.unindexed(column)} IN ({bound.one_of(values)})")
     return conditions
 
 
 async def add(tx: CompanionTransaction, movements: Iterable[Movement]) -> None:
     """Insert movements whose keys are not taken."""
     names = (*COLUMNS[:-1], *tx.dialect.wide_columns("amount"))
-    marks = ", ".join(f"${at}" for at in range(1, len(names) + 1))
-    insert = f"INSERT INTO {{wallet_movements}} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-    await tx.execute_many(insert, [_to_row(it, tx.dialect) for it in movements])
+    await tx.add_rows("wallet_movements", names, [_to_row(it, tx.dialect) for it in movements])
 
 
 async def delete(tx: CompanionTransaction, movements: Iterable[Movement]) -> None:

@@ -23,6 +23,12 @@ WHERE chain_id = $1 AND address_set = $2 AND last >= $3 AND first <= $4 ORDER BY
 _OVERLAPPING = f"""
 SELECT {_COLUMNS} FROM {{wallet_scans}} WHERE chain_id = $1 AND last >= $2 AND first <= $3
 """  # noqa: S608
+_OF_ADDRESS = f"""
+SELECT {", ".join(f"s.{name.strip()}" for name in _COLUMNS.split(","))}
+FROM {{wallet_set_addresses}} a
+JOIN {{wallet_scans}} s ON s.chain_id = a.chain_id AND s.address_set = a.address_set
+WHERE a.address = $1 AND a.chain_id = $2 ORDER BY s.first
+"""  # noqa: S608
 _INSERT = (
     f"INSERT INTO {{wallet_scans}} ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"  # noqa: S608
 )
@@ -58,6 +64,11 @@ async def of_set(
 async def overlapping(tx: CompanionTransaction, chain_id: int, span: Span) -> list[Scan]:
     """Return the scans of all sets that overlap a span."""
     return _from_rows(await tx.execute(_OVERLAPPING, chain_id, *span))
+
+
+async def of_address(tx: CompanionTransaction, chain_id: int, address: bytes) -> list[Scan]:
+    """Return the scans of all sets that an address is in, in order."""
+    return _from_rows(await tx.execute(_OF_ADDRESS, address, chain_id))
 
 
 async def save(tx: CompanionTransaction, before: Iterable[Scan], after: Iterable[Scan]) -> None:

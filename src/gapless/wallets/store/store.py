@@ -14,6 +14,7 @@ After every transaction:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 import pyarrow as pa
@@ -59,6 +60,10 @@ _STREAMED = 5_000  # movements that a piece of a stream should have
 _FIRST_WINDOW = 10_000  # blocks
 
 
+Interpret = Callable[[CompanionTransaction, str, int, Span], Awaitable[None]]
+"""Writes the entries of a group on a chain, for a span whose movements have changed."""
+
+
 class WalletStore:
     """The wallets of a sink."""
 
@@ -77,17 +82,38 @@ class WalletStore:
         return cls(sink)
 
     async def write(
-        self, scan: Scan, addresses: Collection[bytes], found: Sequence[Movement]
+        self,
+        scan: Scan,
+        addresses: Collection[bytes],
+        found: Sequence[Movement],
+        also: Mapping[Scan, Collection[bytes]] = MappingProxyType({}),
+        interpret: Interpret | None = None,
     ) -> None:
         """Store a scan, and replace what its address set had in the range by what was found.
+
+        `also` are scans of the same range that looked for some of the addresses in more places. If
+        traces have reduced what an earlier scan left unexplained, `interpret` writes the entries of
+        these blocks again, for all groups that have some.
 
         Raise `FencedOff` if a higher fence has scanned the set in the range, or retracted any of
         it; `BrokenSeam` if a stored block has another hash; `ValueError` for movements that the
         scan cannot have found. In these cases, change nothing.
         """
-        await self._change(
-            scan.chain_id, lambda tx: changing.write(tx, scan, frozenset(addresses), found)
-        )
+
+        async def body(tx: CompanionTransaction) -> None:
+            changed = await changing.write(tx, scan, frozenset(addresses), found)
+            for each, its in also.items():
+                own = [it for it in found if not {it.sender, it.receiver}.isdisjoint(its)]
+                changed += await changing.write(tx, each, frozenset(its), own)
+            if interpret is None or not changed:
+                return
+            parties = {it.receiver for it in changed} | {it.sender for it in changed}
+            concerned = await members.listed(tx, scan.chain_id)
+            for group in sorted({it.group for it in concerned if it.address in parties}):
+                for height in sorted({it.block_number for it in changed}):
+                    await interpret(tx, group, scan.chain_id, Span(height, height))
+
+        await self._change(scan.chain_id, body)
 
     async def retract(self, chain_id: int, span: Span, fence: int) -> None:
         """Remove the movements of a range with their entries, and forget that it was scanned.
@@ -110,6 +136,10 @@ class WalletStore:
             return await scans.of_set(tx, chain_id, address_set, EVERYTHING)
 
         return await self._read(body, [])
+
+    async def scans_of(self, chain_id: int, address: bytes) -> list[Scan]:
+        """Return what was scanned for an address, in all address sets that it is in."""
+        return await self._read(lambda tx: scans.of_address(tx, chain_id, address), [])
 
     async def movements(
         self,
@@ -178,9 +208,11 @@ class WalletStore:
             alone=True,
         )
 
-    async def members(self, chain_id: int, group: str | None = None) -> list[Member]:
-        """Return the members of all groups on a chain, or of one."""
-        return await self._read(lambda tx: members.listed(tx, chain_id, group), [])
+    async def members(
+        self, chain_id: int, group: str | None = None, address: bytes | None = None
+    ) -> list[Member]:
+        """Return the members of all groups on a chain, or of one; or only one address."""
+        return await self._read(lambda tx: members.listed(tx, chain_id, group, address), [])
 
     async def remove_members(
         self, group: str, chain_id: int, addresses: Collection[bytes], *, purge: bool = False
@@ -194,6 +226,10 @@ class WalletStore:
         )
         if purge:
             await self._change(chain_id, lambda tx: members.purge(tx, group, chain_id, addresses))
+
+    async def begin_epoch(self, group: str, chain_id: int) -> int:
+        """Begin to interpret all movements of a group again; what began before gives way."""
+        return await self._change(chain_id, lambda tx: members.next_epoch(tx, group, chain_id))
 
     async def replace_entries(
         self,

@@ -118,6 +118,7 @@ CREATE TABLE {{wallet_members}} (
   wallet_group TEXT NOT NULL,
   chain_id {number} NOT NULL,
   address {data} NOT NULL,
+  network TEXT NOT NULL,        -- its name; others may use the same chain id
   above {number} NOT NULL,      -- new blocks above this height are watched
   epoch {number} NOT NULL,
   is_complete {boolean} NOT NULL,
@@ -144,7 +145,10 @@ CREATE TABLE {{wallet_entries}} (
     transaction_index, position, batch_position, kind)
 ){end}""",
         "CREATE INDEX wallet_entries_block ON {wallet_entries} (chain_id, block_number)",
-        "CREATE INDEX wallet_entries_time ON {wallet_entries} (wallet_group, block_timestamp)",
+        # The history of a group, in order. It has the columns of the key, which SQLite adds anyway.
+        """
+CREATE INDEX wallet_entries_time ON {wallet_entries} (wallet_group, block_timestamp, chain_id,
+  block_number, transaction_index, position, batch_position, kind, wallet)""",
         f"""
 CREATE TABLE {{balances}} (
   wallet_group TEXT NOT NULL,
