@@ -44,21 +44,24 @@ check: install ## Lint, check formatting, types and the layers
 
 .PHONY: test
 # Some of the tests show what they cover: see tests/conftest.py.
-test: install $(NODES) ## Run all tests; 95 % of what they cover must stay covered
-	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report=
+test: install $(NODES) ## Run all tests but the simulation; 95 % of what they cover must stay covered
+	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report= --ignore tests/simulation
 	$(BIN)/coverage report --fail-under=95
 
 .PHONY: simulate
-simulate: install ## Simulate two hundred fetches, follows and publishers each, as CI does after the tests
+simulate: install ## Test the simulation, and run it two hundred times each for fetches, follows and publishers
+	$(BIN)/pytest -n 2 --dist worksteal tests/simulation
 	$(BIN)/python -m tests.simulation --runs 200 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 200 --seed 1000 --jobs 2
 	$(BIN)/python -m tests.simulation --publish --runs 200 --jobs 2
+	$(BIN)/python -m tests.simulation --wallets --runs 30 --jobs 2
 
 .PHONY: soak
 soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 2000 --jobs 2
 	$(BIN)/python -m tests.simulation --publish --runs 5000 --jobs 2
+	$(BIN)/python -m tests.simulation --wallets --runs 1000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 	$(BIN)/python -m tests.soak.head --blocks 100000
 

@@ -5,6 +5,7 @@
     python -m tests.simulation --follow --runs 200
     python -m tests.simulation --family tron --runs 200
     python -m tests.simulation --publish --runs 1000
+    python -m tests.simulation --wallets --runs 200
 
 Prints every seed that fails with the command that repeats it, and exits with 1 if any did.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from multiprocessing import get_context
 
-from tests.simulation.run import Outcome, run, run_follow, run_published
+from tests.simulation.run import Outcome, run, run_follow, run_published, run_wallets
 from tests.simulation.subjects import SUBJECTS
 
 _PER_PROCESS = 250  # runs, before a process is replaced by a fresh one
@@ -29,7 +30,9 @@ def main() -> int:
     began, failed = time.monotonic(), 0
     seeds = range(options.seed, options.seed + options.runs)
     fetched = run_follow if options.follow else run
-    one = run_published if options.publish else partial(fetched, family=options.family)
+    one: Callable[[int], Outcome] = partial(fetched, family=options.family)
+    if options.publish or options.wallets:
+        one = run_published if options.publish else run_wallets
     outcomes = _outcomes(seeds, options.jobs, one)
     for done, outcome in enumerate(outcomes, start=1):
         if options.trace:
@@ -59,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="Number of processes.")
     parser.add_argument("--follow", action="store_true", help="Follow the head of a chain.")
     parser.add_argument("--publish", action="store_true", help="Publish blocks on a stream.")
+    parser.add_argument("--wallets", action="store_true", help="Add wallets on a followed chain.")
     parser.add_argument(
         "--family", choices=SUBJECTS, help="Chain family.  [default: the seed decides]"
     )

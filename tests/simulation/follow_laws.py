@@ -27,17 +27,20 @@ _COLUMNS = (
     "backfill_id, chunk_index, standing, precedence, rank, first, last, status, attempts, lost,"
     " due, fence, payload, write_fence"
 )
+_OF_WALLETS = "('wallets', 'classify')"  # jobs whose chunks are no business of a follow
 _OPEN = " UNION ALL ".join(
     f"SELECT {_COLUMNS} FROM chunks INDEXED BY chunks_{status} "
     f"JOIN backfills ON id = backfill_id WHERE status = '{status.upper()}'"
+    f" AND job NOT IN {_OF_WALLETS}"
     for status in ("pending", "failed", "running")
 )
 _ENDED = "SELECT status FROM chunks WHERE backfill_id = ? AND chunk_index = ?"
 _CURSOR = "SELECT backfill_id, owner, fence, version, state FROM cursors"
-_LEFT = """
-SELECT (SELECT count(*) FROM backfills
-        WHERE NOT standing AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')),
-       (SELECT count(*) FROM chunks WHERE status = 'ABANDONED')
+_LEFT = f"""
+SELECT (SELECT count(*) FROM backfills WHERE job NOT IN {_OF_WALLETS}
+        AND NOT standing AND state NOT IN ('SUCCEEDED', 'FAILED', 'CANCELLED')),
+       (SELECT count(*) FROM chunks JOIN backfills ON id = backfill_id
+        WHERE job NOT IN {_OF_WALLETS} AND status = 'ABANDONED')
 """
 _RANGES = "SELECT first, last, fence, kind FROM _gapless_ranges WHERE dataset IN (?, '*')"
 _HASH = "SELECT hash FROM {} WHERE block_number = ?"

@@ -16,7 +16,7 @@ from gapless.blocks.request import FetchOptions
 from gapless.chains.opening import open_sink
 from gapless.config import load
 from gapless.core.ranges import Span
-from gapless.devnode import Growth, Parameters
+from gapless.devnode import Chain, Growth, Parameters
 from gapless.following import job
 from gapless.following.creation import create
 from gapless.following.request import build_follow
@@ -58,7 +58,7 @@ class FollowWorld(Stage):
         self.scenario = scenario
         self._trace = trace
         self._url, self._sink = f"sqlite:///{ledger}", str(sink)
-        self._chain = scenario.subject.chain(_parameters(scenario), scenario.head)
+        self._chain = self.new_chain()
         nodes = {
             each.url: Node(each, self._chain, Random(f"{each.name} {scenario.seed}"), loop.time)
             for each in scenario.providers
@@ -69,6 +69,9 @@ class FollowWorld(Stage):
         )
         self._system = self.machine("observer", Disk(0.0001, 0.0002)).system
         (folder / "gapless.toml").write_text(self._configuration())
+
+    def new_chain(self) -> Chain:
+        return self.scenario.subject.chain(_parameters(self.scenario), self.scenario.head)
 
     async def run(self) -> None:
         """Follows the chain while it moves, and compares once it stands still."""

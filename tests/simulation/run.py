@@ -1,4 +1,4 @@
-"""One run of the simulation, from one seed: of a fetch, or of a follow.
+"""One run of the simulation, from one seed: of a fetch, a follow, a publisher, or of wallets.
 
 outcome = run(4711)
 assert outcome.problem is None, str(outcome)
@@ -31,6 +31,8 @@ from tests.simulation.scenario import Scenario, drawn
 from tests.simulation.stage import Stage, Unexpected
 from tests.simulation.subjects import SUBJECTS
 from tests.simulation.trace import Trace
+from tests.simulation.wallet_scenario import WalletScenario, drawn_wallets
+from tests.simulation.wallet_world import WalletWorld
 from tests.simulation.world import World
 
 _SHOWN = 40
@@ -68,6 +70,13 @@ def run_follow(
     chosen = scenario or drawn_follow(seed, SUBJECTS[family] if family else None)
     outcome = _outcome(seed, lambda *place: FollowWorld(chosen, *place))
     return replace(outcome, option=f"--follow --family {chosen.subject.family.name}")
+
+
+def run_wallets(seed: int, scenario: WalletScenario | None = None) -> Outcome:
+    """The same for wallets on a chain that is followed."""
+    chosen = scenario or drawn_wallets(seed)
+    outcome = _outcome(seed, lambda *place: WalletWorld(chosen, *place))
+    return replace(outcome, option="--wallets")
 
 
 def run_published(seed: int) -> Outcome:

@@ -44,7 +44,7 @@ class Subject:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        return tuple(table.name for table in self.family.tables)
+        return tuple(table.name for table in self.family.tables if not table.derived_from)
 
     @property
     def anchor(self) -> str:

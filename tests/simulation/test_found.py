@@ -36,6 +36,9 @@ FOUND_IN_FOLLOWS = {
     ),
     "a process that died with many runs kept the others from the head": drawn_follow(3036),
     "who was about to create a follow removed what another process stored": drawn_follow(6120),
+    "a worker ended, because a backfill that it had settled was deleted by its follow": (
+        drawn_follow(20488)
+    ),
 }
 
 

@@ -5,26 +5,28 @@
 A node in another process adds a block whenever it is asked for the latest one, and the follower
 asks as fast as it can. Rows of the ledger, records of the sink, memory and time per block are
 compared: those of the last tenth of the run with those of the second one. The time is that of the
-processor, because other processes may slow the clock's. Old blocks keep a record per table and a
-thousand blocks, so only the records of the newest thousand blocks are compared.
+processor, divided by what a fixed computation takes at the same moment: other processes slow both.
+Old blocks keep a record per table and a thousand blocks, so only the records of the newest thousand
+blocks are compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import resource
 import sys
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean, median
-from time import process_time
+from time import process_time, thread_time
 
 import apsw
 
@@ -99,7 +101,9 @@ class Soak:
     def __init__(self, folder: Path, blocks: int) -> None:
         self._ledger, self._sink = folder / "ledger.db", folder / "sink.db"
         self._blocks = blocks
+        self._looking = 0.0  # seconds of the processor, which do not count
         self.times = array("d")
+        self.units = array("d")  # what the fixed computation took
         self.figures: dict[str, array[float]] = {}
 
     async def run(self, url: str) -> None:
@@ -118,12 +122,15 @@ class Soak:
             assert await looking.ledger.check() == []
 
     def _sample(self, ledger: apsw.Connection, sink: apsw.Connection) -> None:
-        self.times.append(process_time())
+        began = thread_time()
+        self.times.append(process_time() - self._looking)
+        self.units.append(_unit())
         for table in LEDGER:
             rows = ledger.execute(f"SELECT count(*) FROM {table}").get
             self._keep(f"ledger: {table}", rows)
         self._keep("sink: newest records", sink.execute(NEWEST).get)
         self._keep("memory, KiB", _resident())
+        self._looking += thread_time() - began
 
     def _keep(self, name: str, figure: int) -> None:
         self.figures.setdefault(name, array("d")).append(figure)
@@ -135,8 +142,14 @@ class Soak:
             (name, fmean(values[tenth : 2 * tenth]), fmean(values[-tenth:]))
             for name, values in self.figures.items()
         ]
-        pace = _pace(self.times[tenth : 2 * tenth]), _pace(self.times[-tenth:])
-        return [*found, ("CPU milliseconds per block", *pace)]
+        return [*found, ("time per block", self._pace(tenth, 2), self._pace(9 * tenth, 10))]
+
+    def _pace(self, first: int, tenths: int) -> float:
+        """The time of a block between two samples, relative to the fixed computation."""
+        times, units = self.times[first : tenths * len(self.times) // 10], self.units[first:]
+        slices = pairwise(range(0, len(times), SAMPLES_PER_SLICE))
+        blocks = BLOCKS_PER_SAMPLE * SAMPLES_PER_SLICE
+        return median((times[b] - times[a]) / blocks / fmean(units[a:b]) for a, b in slices)
 
 
 async def _completed(worker: Worker, blocks: int) -> None:
@@ -155,9 +168,12 @@ def _resident() -> int:
     return pages * resource.getpagesize() // 1024
 
 
-def _pace(times: Sequence[float]) -> float:
-    blocks = BLOCKS_PER_SAMPLE * SAMPLES_PER_SLICE
-    return median(1000 * (b - a) / blocks for a, b in pairwise(times[::SAMPLES_PER_SLICE]))
+def _unit() -> float:
+    """Seconds of the processor that a fixed computation takes now."""
+    began = thread_time()
+    for _ in range(100):
+        json.loads(json.dumps({str(n): [n, hex(n)] for n in range(20)}))
+    return thread_time() - began
 
 
 def main() -> int:
