@@ -107,9 +107,15 @@ class Forked:
 
 
 def start(
-    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stderr: TextIO, group: int
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    stderr: TextIO,
+    group: int,
+    prelude: str = "",
 ) -> Forked:
-    """`gapless` with these arguments, in a process group of this session."""
+    """`gapless` with these arguments, in a process group of this session, after `prelude`."""
     path = _server()
     reading, writing = os.pipe()
     with (
@@ -119,7 +125,8 @@ def start(
         _adopting_orphans(),
     ):
         caller.connect(path)
-        _ask(caller, (nothing, stdout, stderr), arguments, cwd, env, group=group)
+        streams = (nothing, stdout, stderr)
+        _ask(caller, streams, arguments, cwd, env, group=group, prelude=prelude)
         return Forked(int(caller.makefile().read()), os.fdopen(reading))
 
 

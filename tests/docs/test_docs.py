@@ -149,9 +149,10 @@ def test_the_demo_does_what_it_says() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - started < 60
-    *_, asked, promised, last = done.stdout.splitlines()
+    *_, asked, promised, reconciled, last = done.stdout.splitlines()
     assert asked == "5,000 blocks requested, 5,000 stored, 0 duplicates;"
     assert re.fullmatch(r"([\d,]+) logs expected by their blocks, \1 stored\.", promised)
+    assert re.fullmatch(r"\d+ balances equal to .+: ETH, TAX, USD\u0421, RBS\.", reconciled)
     assert last == "Gapless."
 
 

@@ -52,7 +52,9 @@ FIELDS = {
     "ErrorView": "error",
     "ExplanationView": "chunk_index status reason detail until partitions",
     "ExportView": "network first last rows schema schema_version output",
-    "FetchPlanView": "first last requested final missing to_prove_again calls seconds days",
+    "FetchPlanView": (
+        "first last requested final missing to_prove_again to_derive calls seconds days"
+    ),
     "FetchView": (
         "id state error network chain_id first last blocks requested final stored fetched batches"
         " rows gaps unproven verify not_proven reproven started_at ended_at seconds"
@@ -78,7 +80,9 @@ FIELDS = {
     "MigrationView": "from to",
     "NetworkView": "name chain_id aliases block_time finality checks known_blocks",
     "OverrideView": "movement chain_id category note at",
-    "PassView": ("network chain_id addresses from to segments stored unstored source calls"),
+    "PassView": (
+        "network chain_id addresses from to segments stored unstored source calls calls_per_change"
+    ),
     "PublisherView": (
         "name network sink server stream phase leader fence start head last_synced_block published"
         " missing kept_changes entries set_aside trouble"
