@@ -79,7 +79,8 @@ def test_gaps_are_named_and_can_be_filled(sqlite_gapless: Commands) -> None:
     assert "complete" not in missing.stdout
     assert missing.stderr == (
         "error: 4 blocks missing: 10-12, 20\n\n"
-        f"hint: run `gapless fetch 1337 10:20 --rpc … --to {sink}` to fill the gaps\n"
+        f"hint: run `gapless fetch 1337 10:20 --rpc … --to {sink} --datasets"
+        " blocks,transactions,logs,withdrawals,transfers` to fill the gaps\n"
     )
     assert sqlite_gapless("gaps", sink, code=1).stdout == "10:12\n20:20\n"
     wider = sqlite_gapless("gaps", sink, "--blocks", "11:+40", code=1)
@@ -127,7 +128,13 @@ def test_a_deleted_log_is_named(sqlite_gapless: Commands, name: str) -> None:
     assert logs[-1] == "12-14"
     result = sqlite_gapless.json("verify", sink, code=1)
     tables = {each["table"]: each["damaged"] for each in result["tables"]}
-    assert tables == {"blocks": [], "transactions": [], "logs": [[12, 14]], "withdrawals": []}
+    assert tables == {
+        "blocks": [],
+        "transactions": [],
+        "logs": [[12, 14]],
+        "withdrawals": [],
+        "transfers": [],
+    }
     named = sqlite_gapless("gaps", sink, code=1)
     assert named.stdout == "12:14\n"
     assert named.stderr == (

@@ -58,8 +58,7 @@ class ToyFamily:
         good, read, refused = [], {}, {}
         for height, raw in ((raw.height, raw) for raw in raws):
             try:
-                block = raw.parsed()
-                if wanted.anchors.get(height, block.seal) != block.seal:
+                if wanted.anchors.get(height, (block := raw.parsed()).seal) != block.seal:
                     raise BadBlock("not the known block", height=height, check=ANCHOR)
                 proof = proof_of(block, wanted.network, wanted.checks, height)
                 read[height] = ReadBlock(block.seal, block.previous, proof)
@@ -88,8 +87,7 @@ class ToyFamily:
                     flaws.append(Flaw(it.block_number, name, "columns contradict each other"))
         apart = [it.block_number for before, it in pairwise(blocks) if it.previous != before.seal]
         flaws += [Flaw(it, BLOCKS.name, "not linked to the block before") for it in apart]
-        proof = reduce(and_, proofs) if proofs else Proof()
-        return Examined(proof | Proof(checks & {LINK}), flaws)
+        return Examined(reduce(and_, proofs or [Proof()]) | Proof(checks & {LINK}), flaws)
 
     def derive(self, rows: Mapping[str, pa.Table], chain_id: int) -> Mapping[str, pa.Table]:
         return {}

@@ -184,9 +184,19 @@ async def test_what_tokens_say_about_themselves(tron: Chain) -> None:
     }
 
 
+class Lacking(DevNode):
+    """A node without the methods about accounts and tokens."""
+
+    def respond(self, request: HttpRequest) -> Reply:
+        known = request.path not in (ACCOUNT, CALL, ASSET)
+        return super().respond(request if known else request._replace(path="/wallet/unknown"))
+
+
 async def test_a_node_without_these_methods(tron: Chain) -> None:
-    assert await asked(tron, {}, lambda node: node.account(ANN, LAST)) is None
-    assert await asked(tron, {}, lambda node: node.token_facts([TOKEN, b"1"])) == {}
+    async with pool_on(Lacking(tron), family=TRON) as pool:
+        node = TronWalletNode(pool)
+        assert await node.account(ANN, LAST) is None
+        assert await node.token_facts([TOKEN, b"1"]) == {}
 
 
 async def test_events_cannot_be_searched_for(tron: Chain) -> None:

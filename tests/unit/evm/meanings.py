@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from gapless.chains.evm.decode.form import TEXT, U64, Form
+from gapless.chains.evm.decode.form import TEXT, U64, ValueForm
 from gapless.chains.evm.decode.grammar import FORMS
 from gapless.chains.evm.decode.structs import (
     ABSENT,
@@ -95,7 +95,7 @@ def _items(within: Object, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _forms(kind: Kind) -> dict[bytes, Form]:
+def _forms(kind: Kind) -> dict[bytes, ValueForm]:
     """Return the forms of the texts in an object, by key."""
     found = {it.name: quoted(it.encode_name) for it in fields(kind)}
     return {found[name]: form for name, form in FORMS[kind].items()}
@@ -167,7 +167,7 @@ def _nullify(draw: Draw, kind: Kind, it: Object) -> None:
         ]
 
 
-def _texts(kind: Kind, it: Object) -> Iterator[tuple[int, bytes, str, Form]]:
+def _texts(kind: Kind, it: Object) -> Iterator[tuple[int, bytes, str, ValueForm]]:
     forms = _forms(kind)
     for at, (key, node) in enumerate(it.members):
         form = forms.get(key)

@@ -14,7 +14,7 @@ _DECIMAL = re.compile("[0-9]{1,78}").fullmatch
 
 
 @dataclass(frozen=True)
-class Form:
+class ValueForm:
     """A pattern, what it stands for, and the highest number if it is a quantity."""
 
     pattern: re.Pattern[str]
@@ -38,12 +38,12 @@ def quantity(value: str) -> int:
     return int(value) if _DECIMAL(value) else int(value, 16)
 
 
-def _bytes(width: int) -> Form:
-    return Form(re.compile(f"0x[0-9a-fA-F]{{{2 * width}}}"), f"{width} bytes in hex")
+def _bytes(width: int) -> ValueForm:
+    return ValueForm(re.compile(f"0x[0-9a-fA-F]{{{2 * width}}}"), f"{width} bytes in hex")
 
 
-def _number(bits: int, pattern: str) -> Form:
-    return Form(re.compile(pattern), f"a quantity below 2^{bits}", 2**bits - 1)
+def _number(bits: int, pattern: str) -> ValueForm:
+    return ValueForm(re.compile(pattern), f"a quantity below 2^{bits}", 2**bits - 1)
 
 
 U64 = _number(64, "0x[0-9a-fA-F]{1,16}")
@@ -55,5 +55,5 @@ NONCE = _bytes(8)
 ADDRESS = _bytes(20)
 HASH = _bytes(32)
 BLOOM = _bytes(256)
-DATA = Form(re.compile("0x(?:[0-9a-fA-F]{2})*"), "whole bytes in hex")
-TEXT = Form(re.compile(r"[ !#-\[\]-~]{0,100}"), "a short text without quotes")
+DATA = ValueForm(re.compile("0x(?:[0-9a-fA-F]{2})*"), "whole bytes in hex")
+TEXT = ValueForm(re.compile(r"[ !#-\[\]-~]{0,100}"), "a short text without quotes")

@@ -29,7 +29,7 @@ from gapless.chains.evm.decode.form import (
     TEXT,
     U64,
     U256,
-    Form,
+    ValueForm,
 )
 from gapless.chains.evm.decode.lists import list_text
 from gapless.chains.evm.decode.structs import (
@@ -56,7 +56,7 @@ _LONGEST_NAME = 18  # characters of a block's number, if it is well formed
 _variant = attrgetter("type", "y_parity", "chain_id")
 
 
-def _named(**forms: str) -> dict[str, Form]:
+def _named(**forms: str) -> dict[str, ValueForm]:
     return {name: _BY_NAME[form] for form, names in forms.items() for name in names.split()}
 
 
@@ -86,7 +86,7 @@ _HEADER = _named(
     bloom="logs_bloom",
 )
 _LOG = _named(address="address", hash="topics", data="data", u64="log_index")
-FORMS: Mapping[type[Answer], Mapping[str, Form]] = {
+FORMS: Mapping[type[Answer], Mapping[str, ValueForm]] = {
     Block: _HEADER,
     LightBlock: _HEADER | _named(hash="transactions"),
     Transaction: _named(

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from gapless.chains.evm.decode.documents import MOST_DEPTH, check_depth
-from gapless.chains.evm.decode.form import ADDRESS, HASH, U64, U256, Form
+from gapless.chains.evm.decode.form import ADDRESS, HASH, U64, U256, ValueForm
 from gapless.chains.evm.decode.structs import is_given
 
 _DEPTH_ABOVE = 3  # the block, its transactions, the transaction
@@ -43,7 +43,7 @@ class Authorization(Struct, gc=False, rename="camel"):
     v: str | UnsetType = UNSET
 
 
-_FORMS: dict[str, Form] = {
+_FORMS: dict[str, ValueForm] = {
     "address": ADDRESS,
     "storageKeys": HASH,
     "chainId": U256,
