@@ -4,6 +4,12 @@
 //! exchange arguments and results. The Python code of `gapless.chains.evm` is the reference: for any
 //! bytes, both must give the same tables, proofs, refused heights and error codes.
 
+pub mod bloom;
+pub mod checks;
+pub mod completion;
+pub mod encoding;
+mod extra_keys;
+pub mod header;
 pub mod keccak;
 pub mod model;
 pub mod rlp;

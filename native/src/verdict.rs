@@ -29,6 +29,10 @@ impl Check {
     pub const fn bit(self) -> u32 {
         1 << self as u8
     }
+
+    pub const fn alone(self) -> CheckSet {
+        CheckSet(self.bit())
+    }
 }
 
 /// A set of checks, one bit each.
@@ -42,6 +46,25 @@ impl CheckSet {
 
     pub fn add(&mut self, check: Check) {
         self.0 |= check.bit();
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 }
 
@@ -80,6 +103,18 @@ pub struct Question {
 pub struct Proof {
     pub proven: CheckSet,
     pub unproven: CheckSet,
+}
+
+impl Proof {
+    /// What two examinations of one block found.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let proven = self.proven.or(other.proven);
+        Self {
+            proven,
+            unproven: self.unproven.or(other.unproven).without(proven),
+        }
+    }
 }
 
 /// Why a block is refused.
