@@ -26,6 +26,29 @@ pub enum Check {
 }
 
 impl Check {
+    /// By which `gapless.chains.evm.check_names` calls them.
+    pub const NAMES: [&str; 19] = [
+        "height",
+        "link",
+        "counts",
+        "places",
+        "empty",
+        "gas",
+        "receipt_blooms",
+        "bloom",
+        "header_hash",
+        "receipts_root",
+        "state_sync",
+        "transactions_root",
+        "withdrawals_root",
+        "derived",
+        "prices",
+        "log_index",
+        "senders",
+        "agreed",
+        "anchor",
+    ];
+
     pub const fn bit(self) -> u32 {
         1 << self as u8
     }
