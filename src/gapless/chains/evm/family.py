@@ -15,6 +15,7 @@ from gapless.chains.evm.networks import NETWORKS
 from gapless.chains.evm.tables import DERIVED_TABLES, TABLES
 
 if TYPE_CHECKING:
+    from gapless.chains.decoder import Decoder
     from gapless.chains.evm.raw_block import EvmRawBlock
     from gapless.chains.evm.source import EvmSource
     from gapless.chains.family import Reading, RowProofs, Wanted
@@ -39,6 +40,12 @@ class EvmFamily:
         from gapless.chains.evm.queries import QUERIES
 
         return QUERIES
+
+    @property
+    def decoder(self) -> Decoder:
+        from gapless.chains.evm.native import installed
+
+        return installed().decoder
 
     def level(self, level: Level, datasets: Collection[str]) -> frozenset[str]:
         return levels.checks_of(level, datasets)
