@@ -51,6 +51,13 @@ def simulated_answers(parameters: Parameters, heights: Iterable[int], cache: Pat
     return raws, wanted_of("custom", chain.chain_id)
 
 
+def light(raw: EvmRawBlock) -> EvmRawBlock:
+    """The same block as a node returns it without transactions: with their hashes only."""
+    block = json.loads(bytes(raw.block))
+    block["transactions"] = [it["hash"] for it in block["transactions"]]
+    return raw_block(raw.height, json.dumps(block).encode(), None)
+
+
 def real_answer(it: RealBlock) -> tuple[EvmRawBlock, Wanted]:
     """The answers for a real block, in compact notation."""
     block, receipts = (

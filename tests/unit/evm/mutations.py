@@ -1,7 +1,8 @@
 """Answers that are wrong in some way, or only unusual, and the comparison of two readers of them.
 
-`mutated` is a strategy for answers with any changes; `meanings.py` has those that change nothing,
-and those that change a value. `compare` asserts that two readers agree about answers.
+`mutated` and `flipped` are strategies for answers with any changes; `meanings.py` has those that
+change nothing, and those that change a value. `compare` asserts that two readers agree about
+answers.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _JUNK = (
 )
 _KEYS = (b'"unknown"', b'"blockTimestamp"', b'"\\u0066rom"', '"é"'.encode(), b'"a\\n\\"b"', b'""')
 _BAD_BYTES = (b"\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"\x00", b"\xef\xbb\xbf", b"\\ud800", b"\\q")
+_BYTES = (*b'"\\{}[],:0123456789abcdefxABCXeE+-.ntu ', 0, 9, 10, 127, 128, 195, 237, 255)
 _DEPTHS = (5, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 200, 3000)
 
 
@@ -72,6 +74,17 @@ def mutated(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
         other = raws[draw(st.integers(0, len(raws) - 1))].receipts
         texts[1] = bytes(other or b"null")
     return with_texts(raws, which, texts)
+
+
+@st.composite
+def flipped(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
+    """Change some bytes in the answers for one of the blocks, whatever they are part of."""
+    which = draw(st.integers(0, len(raws) - 1))
+    texts = [bytearray(it) for it in (raws[which].block, raws[which].receipts) if it is not None]
+    for _ in range(draw(st.integers(1, 3))):
+        text = draw(st.sampled_from(texts))
+        text[draw(st.integers(0, len(text) - 1))] = draw(st.sampled_from(_BYTES))
+    return with_texts(raws, which, [bytes(text) for text in texts])
 
 
 def trees(raw: EvmRawBlock) -> list[Node]:
