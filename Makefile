@@ -9,6 +9,11 @@ NODES := .tools/nodes/.installed
 CORE := $(VENV)/.core
 CORE_LOG := native/target/install.log
 CORE_SOURCES := $(shell find native -name target -prune -o -path native/fuzz -prune -o -type f -print)
+FUZZ_SECONDS := 30
+COVERAGE_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares
+RUST_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 HAS_CARGO := $(shell command -v cargo 2> /dev/null)
 # In syntax that old versions of Python can parse.
 REFUSE_OLD_PYTHON := import sys; sys.exit(None if sys.version_info >= (3, 11) else \
@@ -88,6 +93,21 @@ simulate: install ## Test the simulation, and run it two hundred times each for 
 	$(BIN)/python -m tests.simulation --publish --runs 200 --jobs 2
 	$(BIN)/python -m tests.simulation --wallets --runs 30 --jobs 2
 
+.PHONY: fuzz
+# libFuzzer needs coverage counters, which the stable compiler inserts if asked in LLVM's words.
+fuzz: install ## Give the compiled core random answers for a minute; compare it with the reference
+ifeq ($(HAS_CARGO),)
+	@echo "Nothing to fuzz: cargo is not installed."
+else
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.seeds native/fuzz/corpus/read
+	RUSTFLAGS="$(COVERAGE_FLAGS)" cargo build --quiet --release --locked --target-dir native/fuzz/target \
+		--target $(RUST_HOST) --manifest-path native/fuzz/Cargo.toml
+	@mkdir -p native/fuzz/artifacts
+	native/fuzz/target/$(RUST_HOST)/release/read native/fuzz/corpus/read -max_total_time=$(FUZZ_SECONDS) \
+		-artifact_prefix=native/fuzz/artifacts/ -max_len=65536 -timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1
+endif
+
 .PHONY: soak
 soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
@@ -134,5 +154,6 @@ $(UV):
 
 .PHONY: clean
 clean: ## Remove everything that the other targets made
-	rm -rf $(VENV) .tools .coverage .coverage.* .hypothesis .*_cache dist native/target native/fuzz/target
+	rm -rf $(VENV) .tools .coverage .coverage.* .hypothesis .*_cache dist native/target \
+		native/fuzz/target native/fuzz/corpus native/fuzz/artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
