@@ -4,5 +4,8 @@
 //! exchange arguments and results. The Python code of `gapless.chains.evm` is the reference: for any
 //! bytes, both must give the same tables, proofs, refused heights and error codes.
 
+pub mod forms;
+pub mod json;
 pub mod model;
+pub mod parse;
 pub mod verdict;

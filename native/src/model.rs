@@ -25,6 +25,8 @@ pub struct Answer {
     pub receipts: Option<Vec<Receipt>>,
     /// The logs of all receipts, in order.
     pub logs: Vec<Log>,
+    /// Logs of `eth_getLogs`, if they were requested instead of receipts.
+    pub range: Option<RangeLogs>,
 }
 
 impl Answer {
@@ -130,7 +132,8 @@ pub struct Transaction {
     pub extra: Slice,
 }
 
-/// A list that is stored as JSON: the text of its column, and its items.
+/// A list that is stored as JSON: the text of its column, and its items. The text of a list without
+/// items may be empty, which stands for `[]`.
 #[derive(Debug, Default)]
 pub struct AccessList {
     pub text: Slice,
@@ -185,6 +188,9 @@ pub struct Receipt {
     pub root: Option<Hash>,
     pub logs_bloom: Option<Box<Bloom>>,
     pub kind: Option<u8>,
+    /// Fields that are too rare for a column, in the order of `extras::TEXTS`.
+    pub texts: [Option<Slice>; 7],
+    pub timeboosted: Option<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -203,6 +209,24 @@ impl Log {
     pub fn topics(&self) -> &[Hash] {
         &self.topics[..usize::from(self.topic_count)]
     }
+}
+
+/// The logs of a block from a node that does not offer receipts.
+#[derive(Debug, Default)]
+pub struct RangeLogs {
+    pub logs: Vec<RangeLog>,
+    /// The same from a second endpoint, if one answered.
+    pub others: Option<Vec<RangeLog>>,
+}
+
+/// A log of `eth_getLogs`, with its own reference to its block and transaction.
+#[derive(Debug, Default)]
+pub struct RangeLog {
+    pub log: Log,
+    pub block_hash: Hash,
+    pub block_number: u64,
+    pub transaction_hash: Hash,
+    pub transaction_index: u64,
 }
 
 #[derive(Debug, Default)]
