@@ -6,6 +6,9 @@
 
 pub mod forms;
 pub mod json;
+pub mod keccak;
 pub mod model;
 pub mod parse;
+pub mod rlp;
+pub mod trie;
 pub mod verdict;
