@@ -2,7 +2,8 @@
 
     python -m tests.fuzz.seeds FOLDER
 
-Each file is the block, a zero byte, and the receipts, as `native/fuzz` splits them.
+Each file is a byte of options, the block, a zero byte, and the receipts, as `native/fuzz` splits
+them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.data.recorded import real_blocks
 from tests.evm_answers import SMALL, light, raw_block, simulated_answers, small_real_answer
 from tests.unit.evm.answers import HEIGHT, rich_block
 
+OPTIONS = 4  # whether a block is light, and whether it is read in full
 PARAMETERS = Parameters(blocks=8, txs=3, fewest=0, seed=7)
 
 
@@ -27,7 +29,9 @@ def main(folder: Path) -> None:
     raws += [small_real_answer(at)[0] for at in range(len(SMALL)) if real_blocks()]
     for number, raw in enumerate(raws):
         parts = [bytes(it) for it in (raw.block, raw.receipts) if it is not None]
-        (folder / f"seed-{number}").write_bytes(b"\0".join(parts))
+        for options in range(OPTIONS):
+            content = bytes([options]) + b"\0".join(parts)
+            (folder / f"seed-{number}-{options}").write_bytes(content)
 
 
 if __name__ == "__main__":
