@@ -16,6 +16,13 @@ pub struct Slice {
     pub len: u32,
 }
 
+impl Slice {
+    /// Positions of an arena, which is shorter than 4 GiB: `read` accepts no longer answers.
+    pub fn between(start: usize, end: usize) -> Self {
+        Self { start: start as u32, len: (end - start) as u32 }
+    }
+}
+
 /// The answers for one block.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -188,7 +195,7 @@ pub struct Receipt {
     pub root: Option<Hash>,
     pub logs_bloom: Option<Box<Bloom>>,
     pub kind: Option<u8>,
-    /// Fields that are too rare for a column, in the order of `extras::TEXTS`.
+    /// Fields that are too rare for a column, in the order of `parse::TEXTS`.
     pub texts: [Option<Slice>; 7],
     pub timeboosted: Option<bool>,
 }

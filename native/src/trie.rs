@@ -5,6 +5,7 @@
 //! side, and then the branches above them. No key is a prefix of another, because RLP is
 //! prefix-free. So a branch never has a value itself.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
 use crate::keccak::{keccak, keccak_each};
@@ -25,9 +26,13 @@ pub struct Items {
 }
 
 impl Items {
-    pub fn clear(&mut self) {
-        self.buffer.clear();
-        self.places.clear();
+    /// Reserve room for items of about so many bytes together.
+    pub fn with_capacity(bytes: usize, count: usize) -> Self {
+        let buffer = Vec::with_capacity(bytes);
+        Self {
+            buffer,
+            places: Vec::with_capacity(count),
+        }
     }
 
     /// Append an item: the list that `write` appends, prefixed with its type if that is not 0.
@@ -39,6 +44,14 @@ impl Items {
         self.places
             .push(rlp::envelope(&mut self.buffer, kind, write)?);
         Ok(())
+    }
+
+    /// Append an item without a type, which can always be encoded.
+    pub fn push_plain(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let Ok(()) = self.push::<Infallible>(0, |out| {
+            write(out);
+            Ok(())
+        });
     }
 
     /// Return the root of the items.
@@ -281,11 +294,7 @@ mod tests {
         let mut items = Items::default();
         for index in 0..count {
             let content = vec![(index % 251) as u8; size * (index % 3 + 1)];
-            let write = |out: &mut Vec<u8>| {
-                rlp::string(out, &content);
-                Ok::<(), ()>(())
-            };
-            items.push(0, write).unwrap();
+            items.push_plain(|out| rlp::string(out, &content));
         }
         items
     }

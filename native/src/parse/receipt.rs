@@ -2,11 +2,10 @@
 
 use crate::forms::{Bytes, Kind, L1U64, L1Word, U64, Word};
 use crate::json::Read;
-use crate::model::{Answer, Log, Receipt};
+use crate::model::{Answer, Log, Receipt, Slice};
 use crate::parse::keys::{Order, keys};
 use crate::parse::log::LogOrder;
 use crate::parse::object::{Flaw, KeptRows, Parser};
-use crate::parse::values::slice;
 
 keys!(ReceiptKey, "receipt",
     {BlockHash "blockHash", BlockNumber "blockNumber", TransactionHash "transactionHash",
@@ -84,7 +83,7 @@ impl<'a> Parser<'a, '_> {
             Key::CumulativeGasUsed => it.required::<U64>(&mut row.cumulative_gas_used),
             Key::Logs => {
                 let flaw = it.logs(rows, start)?;
-                row.logs = slice(start, rows.logs.len());
+                row.logs = Slice::between(start, rows.logs.len());
                 Ok(flaw.is_none())
             }
             Key::GasUsed => it.optional::<U64>(&mut row.gas_used),

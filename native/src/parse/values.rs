@@ -105,19 +105,11 @@ impl Parser<'_, '_> {
 
     /// The bytes of the arena since a position.
     pub fn slice_from(&self, start: usize) -> Slice {
-        slice(start, self.arena.len())
+        Slice::between(start, self.arena.len())
     }
 }
 
 /// A list has one key, so its items need no name.
 pub fn flaw_unless(is_good: bool) -> Flaw {
     (!is_good).then_some(("list", "item"))
-}
-
-/// A slice of the arena, which is shorter than 4 GiB: `read` refuses longer answers.
-pub fn slice(start: usize, end: usize) -> Slice {
-    Slice {
-        start: start as u32,
-        len: (end - start) as u32,
-    }
 }
