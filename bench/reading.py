@@ -21,8 +21,8 @@ from bench.decode import BLOCKS, CHAIN, answers
 from bench.report import Row, at_least, median, median_ratio
 from gapless.chains import Level, find_network
 from gapless.chains.evm.family import EVM
-from gapless.chains.evm.native import Core, find
-from gapless.chains.evm.native_reading import read_native
+from gapless.chains.evm.native import find
+from gapless.chains.evm.native_reading import NativeCore, read_native
 from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.chains.evm.reading import read
 from gapless.chains.evm.tables import TABLES
@@ -50,7 +50,7 @@ def measure() -> Iterator[Row]:
         yield Row("read: Python, one core", _rate([_seconds(python, units)], count))
         yield Row(f"read: {core.decoder.unused_core}", "")
         return
-    compiled = _compiled(core, wanted)
+    compiled = _compiled(core.module, wanted)
     slow, fast = [], []
     for _ in range(ROUNDS):
         slow.append(_seconds(python, units))
@@ -76,7 +76,9 @@ def _two_threads(compiled: Read, units: list[list[EvmRawBlock]]) -> Row:
 
 def _units() -> list[list[EvmRawBlock]]:
     raws = [
-        EvmRawBlock(int(json.loads(block)["number"], 16), Raw(block), Raw(receipts), None, "recorded")
+        EvmRawBlock(
+            int(json.loads(block)["number"], 16), Raw(block), Raw(receipts), None, "recorded"
+        )
         for block, receipts in answers()
     ]
     return [raws[at : at + UNIT] for at in range(0, len(raws), UNIT)]
@@ -91,8 +93,8 @@ def _python(wanted: Wanted) -> Read:
     return lambda raws: read(raws, wanted, (), whole=False)
 
 
-def _compiled(core: Core, wanted: Wanted) -> Read:
-    return lambda raws: read_native(core.module, raws, wanted, (), whole=False)
+def _compiled(core: NativeCore, wanted: Wanted) -> Read:
+    return lambda raws: read_native(core, raws, wanted, (), whole=False)
 
 
 def _seconds(work: Read, units: list[list[EvmRawBlock]]) -> float:

@@ -67,9 +67,14 @@ class EvmFamily:
     def read(
         self, raws: Sequence[EvmRawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
     ) -> Reading:
+        from gapless.chains.evm.native import installed
+        from gapless.chains.evm.native_reading import read_native
         from gapless.chains.evm.reading import read
 
-        return read(raws, wanted, samples, whole=whole)
+        core, found = installed().module, None
+        if core is not None:
+            found = read_native(core, raws, wanted, samples, whole=whole)
+        return read(raws, wanted, samples, whole=whole) if found is None else found
 
     @property
     def rows(self) -> RowProofs:
