@@ -47,14 +47,15 @@ pub struct Columns {
 impl Columns {
     pub fn int(&mut self, name: &'static str, values: impl Iterator<Item = u64>) {
         let values: Vec<u64> = values.collect();
-        self.add(name, Kind::Int, false, Ok(UInt64Array::new(values.into(), None)));
+        self.add(
+            name,
+            Kind::Int,
+            false,
+            Ok(UInt64Array::new(values.into(), None)),
+        );
     }
 
-    pub fn optional_int(
-        &mut self,
-        name: &'static str,
-        values: impl Iterator<Item = Option<u64>>,
-    ) {
+    pub fn optional_int(&mut self, name: &'static str, values: impl Iterator<Item = Option<u64>>) {
         let mut valid = Vec::new();
         let values: Vec<u64> = values
             .map(|value| {
@@ -157,11 +158,12 @@ impl Columns {
     }
 
     /// Describe the columns as `gapless` does, to compare both.
-    pub fn describe(&self, table: &str) -> impl Iterator<Item = String> {
-        self.declared.iter().map(move |it| {
+    pub fn describe(&self, table: &str) -> Vec<String> {
+        let describe = |it: &Column| {
             let mark = if it.nullable { "?" } else { "" };
             format!("{table}.{} {}{mark}", it.name, it.kind.name())
-        })
+        };
+        self.declared.iter().map(describe).collect()
     }
 
     fn add<A: arrow_array::Array + 'static>(
@@ -171,7 +173,11 @@ impl Columns {
         nullable: bool,
         array: Result<A, ArrowError>,
     ) {
-        self.declared.push(Column { name, kind, nullable });
+        self.declared.push(Column {
+            name,
+            kind,
+            nullable,
+        });
         match array {
             Ok(array) => self.arrays.push(Arc::new(array)),
             Err(error) => self.error = self.error.take().or(Some(error)),
@@ -211,10 +217,19 @@ impl Kind {
 
 fn arrow_schema(declared: &[Column]) -> Schema {
     let mut fields = Vec::new();
-    for &Column { name, kind, nullable } in declared {
+    for &Column {
+        name,
+        kind,
+        nullable,
+    } in declared
+    {
         fields.push(Field::new(name, kind.data_type(), nullable));
         if matches!(kind, Kind::U256) {
-            fields.push(Field::new(format!("{name}_f64"), DataType::Float64, nullable));
+            fields.push(Field::new(
+                format!("{name}_f64"),
+                DataType::Float64,
+                nullable,
+            ));
         }
     }
     Schema::new(fields)
@@ -234,7 +249,11 @@ fn gathered<'r, const N: usize>(
 }
 
 fn nulls(valid: Vec<bool>) -> Option<NullBuffer> {
-    if valid.iter().all(|&is| is) { None } else { Some(NullBuffer::from(valid)) }
+    if valid.iter().all(|&is| is) {
+        None
+    } else {
+        Some(NullBuffer::from(valid))
+    }
 }
 
 type Binary = (OffsetBuffer<i32>, Vec<u8>, Vec<bool>);
@@ -259,7 +278,11 @@ fn texts<'r>(values: impl Iterator<Item = Option<&'r [u8]>>) -> Result<StringArr
 ///
 /// The first 64 significant bits decide, together with whether any bit follows them.
 fn nearest_double(number: &U256) -> f64 {
-    let first = number.iter().position(|&byte| byte != 0).unwrap_or(32).min(24);
+    let first = number
+        .iter()
+        .position(|&byte| byte != 0)
+        .unwrap_or(32)
+        .min(24);
     let (head, tail) = number[first..].split_at(8);
     let mut significant = [0; 8];
     significant.copy_from_slice(head);
@@ -289,9 +312,27 @@ mod tests {
     #[test]
     fn rounds_to_the_nearest_double() {
         let ulp = 1u128 << 75; // the distance of doubles from 2^127 on
-        let numbers = [0, 1, 255, 256, u64::MAX.into(), 1 << 64, (1 << 64) + 1, u128::MAX];
-        let halves = [1 << 127, (1 << 127) + ulp / 2, (1 << 127) + ulp / 2 + 1, (1 << 127) + ulp * 3 / 2];
-        for number in numbers.into_iter().chain(halves).chain((0..127).map(|at| 3 << at | 1)) {
+        let numbers = [
+            0,
+            1,
+            255,
+            256,
+            u64::MAX.into(),
+            1 << 64,
+            (1 << 64) + 1,
+            u128::MAX,
+        ];
+        let halves = [
+            1 << 127,
+            (1 << 127) + ulp / 2,
+            (1 << 127) + ulp / 2 + 1,
+            (1 << 127) + ulp * 3 / 2,
+        ];
+        for number in numbers
+            .into_iter()
+            .chain(halves)
+            .chain((0..127).map(|at| 3 << at | 1))
+        {
             assert_eq!(nearest_double(&word(0, number)), number as f64, "{number}");
             let large = nearest_double(&word(number, 0));
             assert_eq!(large, number as f64 * 2f64.powi(128), "{number} << 128");
@@ -299,6 +340,10 @@ mod tests {
         assert_eq!(nearest_double(&[0xff; 32]), 2f64.powi(256));
         let half = (1 << 127) + ulp / 2;
         let above = ((1u128 << 127) + ulp) as f64 * 2f64.powi(128);
-        assert_eq!(nearest_double(&word(half, 1)), above, "a single bit at the end decides");
+        assert_eq!(
+            nearest_double(&word(half, 1)),
+            above,
+            "a single bit at the end decides"
+        );
     }
 }

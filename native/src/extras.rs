@@ -41,7 +41,9 @@ pub fn write_extras(
 ) -> bool {
     let mut has_extra = kept.is_some_and(|kept| keep_block(answer, &kept.block));
     let place = Implied::of_block(&answer.block);
-    let Transactions::Full(rows) = &mut answer.block.transactions else { return has_extra };
+    let Transactions::Full(rows) = &mut answer.block.transactions else {
+        return has_extra;
+    };
     let receipts = answer.receipts.as_deref().unwrap_or_default();
     let last = kept.map(|_| last_rows(rows)).unwrap_or_default();
     for at in 0..rows.len() {
@@ -60,7 +62,7 @@ pub fn write_extras(
                 members = undeclared(kept.receipts.of(found), &[&place, &own, &copies]);
                 has_extra |= !members.is_empty();
             }
-            write_receipt(&mut nested, members, receipt, &answer.arena);
+            write_receipt(&mut nested, &members, receipt, &answer.arena);
         }
         let strays = strays(&rows[at], chain_id);
         let mut members = Members::new();
@@ -69,7 +71,11 @@ pub fn write_extras(
             members = undeclared(kept.block.transactions.of(at), &implied);
             has_extra |= !members.is_empty();
         }
-        members.extend(strays.iter().map(|(key, value)| (key.as_bytes(), &value[..])));
+        members.extend(
+            strays
+                .iter()
+                .map(|(key, value)| (key.as_bytes(), &value[..])),
+        );
         if !nested.is_empty() {
             members.push((b"receipt", &nested));
         }
@@ -85,7 +91,10 @@ fn keep_block(answer: &mut Answer, kept: &KeptBlock) -> bool {
     let mut has_extra = !members.is_empty();
     answer.block.extra = members
         .iter()
-        .map(|(key, value)| ExtraKey { key: store(arena, key), value: store(arena, value) })
+        .map(|(key, value)| ExtraKey {
+            key: store(arena, key),
+            value: store(arena, value),
+        })
         .collect();
     for (at, row) in answer.block.withdrawals.iter_mut().flatten().enumerate() {
         row.extra = write(arena, &mut undeclared(kept.withdrawals.of(at), &[]));
@@ -111,7 +120,10 @@ fn keep_logs(
 
 /// The last transaction of each hash.
 fn last_rows(rows: &[Transaction]) -> HashMap<Hash, usize> {
-    rows.iter().enumerate().map(|(at, row)| (row.hash, at)).collect()
+    rows.iter()
+        .enumerate()
+        .map(|(at, row)| (row.hash, at))
+        .collect()
 }
 
 /// Of equal keys the last, without copies of what is implied.
@@ -153,27 +165,19 @@ fn parity_of(v: u64) -> Option<u64> {
 }
 
 /// Write the keys of a receipt, and its fields that are too rare for a column.
-fn write_receipt<'k>(
-    out: &mut Vec<u8>,
-    mut members: Members<'k>,
-    receipt: &Receipt,
-    arena: &[u8],
-) {
+fn write_receipt(out: &mut Vec<u8>, undeclared: &Members, receipt: &Receipt, arena: &[u8]) {
+    let quoted = |text: Slice| [b"\"", text.of(arena), b"\""].concat();
     let rare: Vec<(&str, Vec<u8>)> = TEXTS
-        .iter()
-        .zip(&receipt.texts)
-        .filter_map(|(key, text)| {
-            let start = text.as_ref()?.start as usize;
-            let text = &arena[start..start + text.as_ref()?.len as usize];
-            Some((*key, [b"\"", text, b"\""].concat()))
-        })
+        .into_iter()
+        .zip(receipt.texts)
+        .filter_map(|(key, text)| Some((key, quoted(text?))))
         .collect();
-    let mut members: Members = members.drain(..).collect();
+    let mut members = undeclared.clone();
     members.extend(rare.iter().map(|(key, value)| (key.as_bytes(), &value[..])));
-    members.extend(receipt.timeboosted.map(|is| {
-        let value: &[u8] = if is { b"true" } else { b"false" };
-        (&b"timeboosted"[..], value)
-    }));
+    if let Some(is_boosted) = receipt.timeboosted {
+        let value: &[u8] = if is_boosted { b"true" } else { b"false" };
+        members.push((b"timeboosted", value));
+    }
     if !members.is_empty() {
         write_object(out, &mut members);
     }

@@ -19,7 +19,15 @@ pub struct Slice {
 impl Slice {
     /// Positions of an arena, which is shorter than 4 GiB: `read` accepts no longer answers.
     pub fn between(start: usize, end: usize) -> Self {
-        Self { start: start as u32, len: (end - start) as u32 }
+        Self {
+            start: start as u32,
+            len: (end - start) as u32,
+        }
+    }
+
+    pub fn of(self, arena: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        &arena[start..start + self.len as usize]
     }
 }
 
@@ -38,8 +46,7 @@ pub struct Answer {
 
 impl Answer {
     pub fn bytes(&self, slice: Slice) -> &[u8] {
-        let start = slice.start as usize;
-        &self.arena[start..start + slice.len as usize]
+        slice.of(&self.arena)
     }
 
     pub fn logs_of(&self, receipt: &Receipt) -> &[Log] {

@@ -9,11 +9,14 @@ pub type Pairs = Vec<Option<u32>>;
 
 /// Pair transactions with receipts; `None` if a receipt has no transaction, or is out of order.
 pub fn pair(answer: &Answer) -> Option<Pairs> {
-    let Transactions::Full(rows) = &answer.block.transactions else { return Some(Pairs::new()) };
+    let Transactions::Full(rows) = &answer.block.transactions else {
+        return Some(Pairs::new());
+    };
     let receipts = answer.receipts.as_deref().unwrap_or_default();
     let mut rest = receipts.iter().enumerate().peekable();
     let mut receipt_of = |hash: &Hash| {
-        rest.next_if(|(_, receipt)| receipt.transaction_hash == *hash).map(|(at, _)| at as u32)
+        rest.next_if(|(_, receipt)| receipt.transaction_hash == *hash)
+            .map(|(at, _)| at as u32)
     };
     let pairs = rows.iter().map(|row| receipt_of(&row.hash)).collect();
     rest.peek().is_none().then_some(pairs)
@@ -23,16 +26,28 @@ pub fn pair(answer: &Answer) -> Option<Pairs> {
 pub fn misplaced(answer: &Answer) -> Option<String> {
     let block = &answer.block;
     if let Transactions::Full(rows) = &block.transactions
-        && let Some(at) = (0..).zip(rows).position(|(at, row)| row.transaction_index != at)
+        && let Some(at) = (0..)
+            .zip(rows)
+            .position(|(at, row)| row.transaction_index != at)
     {
         let found = rows[at].transaction_index;
-        return Some(format!("the transaction at position {at} has `transactionIndex` {found:#x}"));
+        return Some(format!(
+            "the transaction at position {at} has `transactionIndex` {found:#x}"
+        ));
     }
     let range = answer.range.as_ref().map_or(&[][..], |range| &range.logs);
-    if answer.logs.iter().chain(range.iter().map(|it| &it.log)).any(|log| log.removed) {
+    if answer
+        .logs
+        .iter()
+        .chain(range.iter().map(|it| &it.log))
+        .any(|log| log.removed)
+    {
         return Some("a reorganisation removed a log".into());
     }
-    if range.iter().any(|it| (it.block_number, it.block_hash) != (block.number, block.hash)) {
+    if range
+        .iter()
+        .any(|it| (it.block_number, it.block_hash) != (block.number, block.hash))
+    {
         return Some("a log belongs to another block".into());
     }
     let is_sorted = range.is_sorted_by_key(|it| it.transaction_index);
@@ -49,5 +64,7 @@ pub fn paired<'a>(
         Transactions::Hashes(_) => &[],
     };
     let receipts = answer.receipts.as_deref().unwrap_or_default();
-    rows.iter().zip(pairs).map(|(row, pair)| (row, pair.map(|at| &receipts[at as usize])))
+    rows.iter()
+        .zip(pairs)
+        .map(|(row, pair)| (row, pair.map(|at| &receipts[at as usize])))
 }

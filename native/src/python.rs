@@ -83,7 +83,10 @@ impl Batch {
         let array: FFI_ArrowArray = FFI_ArrowArray::new(&rows.to_data());
         let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(fail)?;
         let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
-        Ok((schema, PyCapsule::new_with_value(py, array, c"arrow_array")?))
+        Ok((
+            schema,
+            PyCapsule::new_with_value(py, array, c"arrow_array")?,
+        ))
     }
 }
 
@@ -100,9 +103,14 @@ fn read<'py>(
 ) -> PyResult<ReadResult<'py>> {
     let raws: Vec<RawBlock> = blocks.iter().map(raw_block).collect();
     if raws.iter().any(|raw| raw.size() > MOST_BYTES) {
-        return Err(PyOverflowError::new_err("the answers for a block have more than 1 GiB"));
+        return Err(PyOverflowError::new_err(
+            "the answers for a block have more than 1 GiB",
+        ));
     }
-    if let Some(name) = wanted.iter().find(|name| !tables::NAMES.contains(&name.as_str())) {
+    if let Some(name) = wanted
+        .iter()
+        .find(|name| !tables::NAMES.contains(&name.as_str()))
+    {
         return Err(PyValueError::new_err(format!("there is no table `{name}`")));
     }
     let (header, byzantium, sprint) = &network;
@@ -121,7 +129,9 @@ fn read<'py>(
     match py.detach(run) {
         Ok(Ok(reading)) => result(py, reading),
         Ok(Err(error)) => Err(PyOverflowError::new_err(error.to_string())),
-        Err(_) => Err(PyRuntimeError::new_err("the compiled core failed; please report this")),
+        Err(_) => Err(PyRuntimeError::new_err(
+            "the compiled core failed; please report this",
+        )),
     }
 }
 
@@ -145,7 +155,9 @@ fn header_form(name: &str) -> PyResult<HeaderForm> {
         "aura" => Ok(HeaderForm::Aura),
         "avalanche" => Ok(HeaderForm::Avalanche),
         "tempo" => Ok(HeaderForm::Tempo),
-        _ => Err(PyValueError::new_err(format!("there is no form of header `{name}`"))),
+        _ => Err(PyValueError::new_err(format!(
+            "there is no form of header `{name}`"
+        ))),
     }
 }
 
@@ -157,12 +169,21 @@ fn result<'py>(py: Python<'py>, reading: Reading<'_>) -> PyResult<ReadResult<'py
     let bytes = |hash: &Hash| PyBytes::new(py, hash).unbind();
     let good = reading.good.iter().map(|it| {
         let (proven, unproven) = (it.proof.proven.0, it.proof.unproven.0);
-        (it.height, bytes(&it.hash), bytes(&it.parent_hash), proven, unproven)
+        (
+            it.height,
+            bytes(&it.hash),
+            bytes(&it.parent_hash),
+            proven,
+            unproven,
+        )
     });
-    let refused = reading.refused.into_iter().map(|(height, refusal)| match refusal {
-        Refusal::BadAnswer(finding) => (height, "bad_answer", None, finding),
-        Refusal::BadBlock(check, finding) => (height, "bad_block", Some(check as u8), finding),
-    });
+    let refused = reading
+        .refused
+        .into_iter()
+        .map(|(height, refusal)| match refusal {
+            Refusal::BadAnswer(finding) => (height, "bad_answer", None, finding),
+            Refusal::BadBlock(check, finding) => (height, "bad_block", Some(check as u8), finding),
+        });
     Ok((tables, good.collect(), refused.collect(), reading.has_extra))
 }
 

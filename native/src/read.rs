@@ -33,7 +33,12 @@ impl RawBlock<'_> {
     /// The number of bytes of all answers.
     pub fn size(&self) -> usize {
         let others = [self.receipts, self.logs, self.other_logs];
-        self.block.len() + others.iter().flatten().map(|text| text.len()).sum::<usize>()
+        self.block.len()
+            + others
+                .iter()
+                .flatten()
+                .map(|text| text.len())
+                .sum::<usize>()
     }
 }
 
@@ -76,7 +81,12 @@ pub fn read<'a>(raws: &[RawBlock], wanted: &Wanted<'a>) -> Result<Reading<'a>, A
             Ok((block, proof, has_extra)) => {
                 let (height, it) = (raw.height, &block.answer.block);
                 let (hash, parent_hash) = (it.hash, it.parent_hash);
-                reading.good.push(Good { height, hash, parent_hash, proof });
+                reading.good.push(Good {
+                    height,
+                    hash,
+                    parent_hash,
+                    proof,
+                });
                 reading.has_extra |= has_extra;
                 accepted.push(block);
             }
@@ -98,7 +108,9 @@ fn read_block(raw: &RawBlock, wanted: &Wanted) -> Result<(Accepted, Proof, bool)
     let mut answer = parse(raw, wanted.light, &mut kept).map_err(malformed)?;
     if answer.block.number != raw.height {
         let found = answer.block.number;
-        return Err(Refusal::BadAnswer(format!("the node answered with block {found}")));
+        return Err(Refusal::BadAnswer(format!(
+            "the node answered with block {found}"
+        )));
     }
     let pairs = pair(&answer);
     let kept = raw.full.then_some(&kept);
@@ -136,8 +148,13 @@ fn parse<'a>(raw: &RawBlock<'a>, light: bool, kept: &mut KeptKeys<'a>) -> Result
     }
     if let Some(text) = raw.logs {
         let logs = parse_range_logs(text, &mut answer.arena)?;
-        let others = raw.other_logs.map(|text| parse_range_logs(text, &mut answer.arena));
-        answer.range = Some(RangeLogs { logs, others: others.transpose()? });
+        let others = raw
+            .other_logs
+            .map(|text| parse_range_logs(text, &mut answer.arena));
+        answer.range = Some(RangeLogs {
+            logs,
+            others: others.transpose()?,
+        });
     }
     Ok(answer)
 }

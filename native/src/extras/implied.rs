@@ -89,7 +89,11 @@ impl Implied {
     }
 
     fn add(&mut self, key: &'static [u8], json: Vec<u8>) {
-        self.0.push(Copied { key, json, decimal: None });
+        self.0.push(Copied {
+            key,
+            json,
+            decimal: None,
+        });
     }
 }
 
@@ -102,13 +106,17 @@ impl Copied {
         if given.starts_with(b"\"") {
             return given.contains(&b'\\') && self.equals_text(given);
         }
-        self.decimal.as_ref().is_some_and(|decimal| given == decimal.as_bytes())
+        self.decimal
+            .as_ref()
+            .is_some_and(|decimal| given == decimal.as_bytes())
     }
 
     /// Compare a string after decoding its escapes.
     fn equals_text(&self, given: &[u8]) -> bool {
         let text = Reader::new(given).and_then(|mut reader| reader.text());
-        let [b'"', implied @ .., b'"'] = &self.json[..] else { return false };
+        let [b'"', implied @ .., b'"'] = &self.json[..] else {
+            return false;
+        };
         text.is_ok_and(|text| text.eq_ignore_ascii_case(implied))
     }
 }

@@ -10,6 +10,8 @@ mod lists;
 mod log;
 mod object;
 mod receipt;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod values;
 
