@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -128,8 +129,15 @@ def _compared(one: Reading, other: Reading) -> Reading:
     assert list(one.tables) == list(other.tables)
     for name, table in one.tables.items():
         assert table.schema.equals(other.tables[name].schema), name
-        assert table.equals(other.tables[name]), name
+        assert table.equals(other.tables[name]), [*_differences(name, table, other.tables[name])]
     return one
+
+
+def _differences(name: str, one: pa.Table, other: pa.Table) -> Iterator[str]:
+    for column in one.column_names:
+        values = one[column].to_pylist(), other[column].to_pylist()
+        if values[0] != values[1]:
+            yield f"{name}.{column}: {values[0]} and {values[1]}"
 
 
 def refusals(reading: Reading) -> dict[int, tuple[str, str | None]]:
