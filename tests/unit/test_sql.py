@@ -41,6 +41,9 @@ def test_parameters_are_numbered_by_first_use() -> None:
     assert statement.parameters == ("b", "a")
     assert statement.numbered() == "SELECT $1, $2, $1::text, 'x:y', '12:30' WHERE c = $2"
     assert statement.values({"a": 1, "b": [2, "x"], "c": 3}) == ['[2,"x"]', 1]
+    assert statement.values({"a": None, "b": {7: 2}}) == ['{"7":2}', None]
+    with pytest.raises(KeyError, match="b"):
+        statement.values({"a": 1})
 
 
 def test_statements_are_found_by_name_and_contain_the_clock(package: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from itertools import starmap
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from gapless.ledger.fragments import columns
@@ -119,7 +120,7 @@ class Database(Protocol):
 def named(kind: type[T], names: Sequence[str], rows: Sequence[Row]) -> list[T]:
     """Values of a class from rows whose columns have these names."""
     if tuple(names) == columns(kind):
-        return [kind(*row) for row in rows]
+        return list(starmap(kind, rows))
     return [kind(**dict(zip(names, row, strict=True))) for row in rows]
 
 

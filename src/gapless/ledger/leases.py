@@ -30,7 +30,7 @@ from gapless.ledger.records import (
     Signal,
 )
 from gapless.ledger.rows.backfill import Signals
-from gapless.ledger.rows.chunk import Beat, HeldChunk
+from gapless.ledger.rows.chunk import Beat
 from gapless.ledger.rows.texts import encode_holes
 
 
@@ -66,8 +66,10 @@ async def complete(tx: LedgerTransaction, claims: Sequence[Claim]) -> set[str]:
     """Completes chunks; returns the ids of those whose lease is lost."""
     lost: set[str] = set()
     for backfill_id, ours in _by_backfill(claims):
-        items = [HeldChunk(*_lease(claim)) for claim in ours]
-        done = {row[0] for row in await tx.fetch("complete", id=backfill_id, items=items)}
+        held: dict[str, dict[int, int]] = {}  # fences by chunk, by claim: the shortest JSON of them
+        for claim in ours:
+            held.setdefault(claim.claim_id, {})[claim.chunk_index] = claim.fence
+        done = {row[0] for row in await tx.fetch("complete", id=backfill_id, held=held)}
         for claim in ours:
             if claim.chunk_index not in done and not await _took_effect(tx, claim, Status.COMPLETE):
                 lost.add(claim.chunk_id)
@@ -199,18 +201,20 @@ async def _took_effect(tx: LedgerTransaction, claim: Claim, status: Status) -> b
     return row is not None and row[0] == status
 
 
-def _lease(claim: Claim) -> tuple[int, int, str]:
-    return claim.chunk_index, claim.fence, claim.claim_id
-
-
 def _beat(claim: Claim, progress: Progress) -> Beat:
-    return Beat(*_lease(claim), progress.last_processed, encode_holes(progress.holes))
+    return Beat(
+        claim.chunk_index,
+        claim.fence,
+        claim.claim_id,
+        progress.last_processed,
+        encode_holes(progress.holes),
+    )
 
 
 def _by_backfill(claims: Iterable[Claim]) -> Iterable[tuple[str, list[Claim]]]:
     """Claims by backfill, always in the same order, so that writers cannot deadlock."""
     found: dict[str, list[Claim]] = {}
     for claim in claims:
-        found.setdefault(claim.backfill_id, []).append(claim)
+        found.setdefault(claim.backfill.backfill_id, []).append(claim)
     for backfill_id in sorted(found):
         yield backfill_id, sorted(found[backfill_id], key=attrgetter("chunk_index"))

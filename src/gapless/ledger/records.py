@@ -137,7 +137,7 @@ class ClaimedBackfill:
     queue: str
 
 
-class Claim(msgspec.Struct, frozen=True):  # cheaper than a dataclass: a claim may make thousands
+class Claim(msgspec.Struct, frozen=True, gc=False):  # cheap: a claim may make thousands
     """A leased chunk; fence and claim id prove who holds the lease."""
 
     backfill: ClaimedBackfill

@@ -31,6 +31,9 @@ _ENDING = re.compile(
 )
 
 
+ENCODED = (list, tuple, dict)
+
+
 @dataclass(frozen=True)
 class Statement:
     """A statement and the names of its parameters, in the order of their first use."""
@@ -48,7 +51,8 @@ class Statement:
         return _PARAMETER.sub(lambda match: places[match[1]], self.text)
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
-        return [bindable(given[name]) for name in self.parameters]
+        values = [given[name] for name in self.parameters]
+        return [bindable(each) if isinstance(each, ENCODED) else each for each in values]
 
 
 def refuse_ending(text: str) -> None:
@@ -60,11 +64,8 @@ def refuse_ending(text: str) -> None:
         )
 
 
-ENCODED = (list, tuple)
-
-
 def bindable(value: Any) -> Any:
-    """Encodes lists and tuples as JSON, which the statements decode."""
+    """Encodes lists, tuples and mappings as JSON, which the statements decode."""
     return msgspec.json.encode(value).decode() if isinstance(value, ENCODED) else value
 
 

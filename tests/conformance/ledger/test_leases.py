@@ -139,6 +139,18 @@ async def test_chunks_of_many_backfills_complete_together(ledger: Ledger) -> Non
     assert await ledger.complete([]) == set()
 
 
+async def test_chunks_of_several_claims_complete_together_each_by_its_own_claim(
+    ledger: Ledger,
+) -> None:
+    await create(ledger, partitions=4)
+    one, two = await claim(ledger, 2), await claim(ledger, 2)
+    exchanged = replace(two[0], claim_id=one[0].claim_id)
+    assert await ledger.complete([two[1], one[0], exchanged]) == {"bf:2"}
+    running, complete_ = Status.RUNNING, Status.COMPLETE
+    assert await statuses(ledger) == [complete_, running, running, complete_]
+    await complete(ledger, two[0], one[1])
+
+
 def forged(mine: Claim) -> list[Claim]:
     return [
         replace(mine, fence=mine.fence + 1),

@@ -86,6 +86,16 @@ async def test_planning_an_index_twice_changes_nothing(ledger: Ledger, home: Hom
     await complete(ledger, first)
 
 
+async def test_only_the_missing_chunks_of_a_range_are_planned(ledger: Ledger, home: Home) -> None:
+    await create(ledger, partitions=10)
+    await plan(ledger, "bf", 4)
+    events = await ledger.events("bf")
+    await home.run("UPDATE backfills SET planned = 2")
+    assert await plan(ledger, "bf", 4) == 4
+    assert await statuses(ledger) == [Status.PENDING] * 6
+    assert len(await ledger.events("bf")) == len(events) + 2
+
+
 async def test_each_planned_chunk_is_recorded_with_its_run(ledger: Ledger) -> None:
     await create(ledger, partitions=5, chunk_size=2)
     await plan(ledger, "bf", 9)

@@ -170,14 +170,18 @@ WHERE status = 'RUNNING' AND claim_id = :claim_id
 
 -- name: plan
 -- Chunks :low to :high with their events; planning an index again changes nothing. Nobody else plans
--- while the backfill is locked, so looking first is enough, and cheaper than ON CONFLICT.
+-- while the backfill is locked, so looking first is enough, and cheaper than ON CONFLICT. Usually none
+-- of them exists, which one look at their range tells.
 WITH wanted AS MATERIALIZED (
     SELECT b.id AS backfill_id, n AS chunk_index, @chunk_rank AS rank, @chunk_first AS first,
            @chunk_last AS last
     FROM gapless.backfills b, generate_series(:low::bigint, :high::bigint) AS n
     WHERE b.id = :id
-      AND (SELECT true FROM gapless.chunks c
-           WHERE c.backfill_id = b.id AND c.chunk_index = n) IS NULL
+      AND CASE WHEN (SELECT true FROM gapless.chunks c
+                     WHERE c.backfill_id = :id AND c.chunk_index BETWEEN :low AND :high
+                     ORDER BY c.backfill_id, c.chunk_index LIMIT 1) IS NULL THEN true
+               ELSE (SELECT true FROM gapless.chunks c
+                     WHERE c.backfill_id = b.id AND c.chunk_index = n) IS NULL END
 ), fresh AS (
     INSERT INTO gapless.chunks (backfill_id, chunk_index, rank, first, last, status, planned_at)
     SELECT backfill_id, chunk_index, rank, first, last, 'PENDING', @now FROM wanted

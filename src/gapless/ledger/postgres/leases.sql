@@ -32,11 +32,15 @@ RETURNING c.fence
 SELECT @Signals FROM gapless.backfills WHERE id = :id
 
 -- name: complete
+-- `held` has the fences of chunks by their index, by claim. All lock rows in the order of the index.
 WITH ended AS (
     UPDATE gapless.chunks c
     SET status = 'COMPLETE', last_processed = c.last, holes = NULL, due = NULL, ended_at = @now,
         error_class = NULL, error_message = NULL
-    FROM (@HeldChunk(items)) AS item
+    FROM (SELECT chunk.key::bigint AS chunk_index, chunk.value::bigint AS fence,
+                 claim.key AS claim_id
+          FROM json_each(:held::json) AS claim, json_each_text(claim.value) AS chunk
+          ORDER BY 1) AS item
     WHERE (c.backfill_id, c.chunk_index) BETWEEN (:id, item.chunk_index)
                                              AND (:id, item.chunk_index)
       AND c.status || '' = 'RUNNING' AND c.fence = item.fence AND c.claim_id = item.claim_id

@@ -21,20 +21,17 @@ b.queue = :queue
        OR @failed_due
        OR @lease_over)
 
--- part: is_foremost
--- Whether `b` has the highest precedence of those of its follow that have work in the queue.
-(b.follow IS NULL
- OR b.id = (SELECT (SELECT b.id FROM backfills b INDEXED BY backfills_of_follow
-                    WHERE b.follow = one.follow AND @has_work
-                    ORDER BY b.precedence DESC, b.id DESC LIMIT 1)
-            FROM (SELECT b.follow AS follow) AS one))
-
 -- name: lock_candidate
--- A random backfill with work, among those without a follow and one of each follow. The whole ledger
--- is locked.
+-- A random backfill with work, among those without a follow and, of each follow, the one with the
+-- highest precedence. The whole ledger is locked.
+WITH ready AS MATERIALIZED (
+    SELECT b.id, b.follow, b.precedence FROM backfills b WHERE @has_work)
 SELECT @b.Candidate, 0 AS awaited
-FROM backfills b
-WHERE @has_work AND @is_foremost
+FROM ready r
+CROSS JOIN backfills b ON b.id = r.id
+WHERE r.follow IS NULL
+   OR r.id = (SELECT f.id FROM ready f WHERE f.follow = r.follow
+              ORDER BY f.precedence DESC, f.id DESC LIMIT 1)
 ORDER BY random()
 LIMIT 1
 

@@ -25,7 +25,11 @@ RETURNING fence
 SELECT @Signals FROM backfills WHERE id = :id
 
 -- name: complete
-WITH item AS MATERIALIZED (@HeldChunk(items))
+-- `held` has the fences of chunks by their index, by claim. Its columns are expressions: of plain
+-- columns SQLite would make an index, and read all chunks of the backfill to look them up in it.
+WITH item AS MATERIALIZED (
+    SELECT chunk.key + 0 AS chunk_index, +chunk.value AS fence, +claim.key AS claim_id
+    FROM json_each(:held) AS claim, json_each(claim.value) AS chunk)
 UPDATE chunks
 SET status = 'COMPLETE', last_processed = last, holes = NULL, due = NULL, ended_at = @now,
     error_class = NULL, error_message = NULL
