@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless.cli.render import BAR, bar, table
+from gapless.core.proof import AGREED
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
 from gapless.core.text import plain
@@ -224,7 +225,10 @@ def searches(found: Sequence[SearchView]) -> list[str]:
     for each in found:
         where = _SOURCES.get(each.source, each.source)
         parts = [f"proven: {_checks(each.proven)}"] if each.proven else []
-        parts += [f"unproven: {_checks(each.unproven)}"] if each.unproven else []
+        if unproven := [name for name in each.unproven if name != AGREED]:
+            parts.append(f"unproven: {_checks(unproven)}")
+        if AGREED in each.unproven:
+            parts.append("unproven: no second endpoint confirms it")
         proof = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"{each.network}: {counted(each.blocks, 'block')} from {where}{proof}")
     return lines
@@ -242,18 +246,21 @@ def _activity(wallet: WalletDetails) -> str:
 
 
 def balance_table(balances: Sequence[BalanceView]) -> str:
-    head = ("network", "token", "computed", "on-chain", "unexplained", "as of block", "contract")
-    return table([head, *map(_balance_row, balances)])
+    """What a wallet holds; without what the chain says if nothing was compared with it."""
+    is_compared = any(each.on_chain is not None for each in balances)
+    compared = ("on-chain", "unexplained") if is_compared else ()
+    head = ("network", "token", "computed", *compared, "as of block", "contract")
+    return table([head, *(_balance_row(each, is_compared=is_compared) for each in balances)])
 
 
-def _balance_row(it: BalanceView) -> tuple[str, ...]:
+def _balance_row(it: BalanceView, *, is_compared: bool) -> tuple[str, ...]:
     as_of = UNKNOWN if it.as_of_block is None else f"{it.as_of_block:,}"
+    compared = (it.on_chain or UNKNOWN, it.unexplained or UNKNOWN) if is_compared else ()
     return (
         it.network,
         _token(it),
         it.computed,
-        UNKNOWN if it.on_chain is None else it.on_chain,
-        UNKNOWN if it.unexplained is None else it.unexplained,
+        *compared,
         as_of if it.complete or it.as_of_block is None else f"{as_of}, incomplete",
         it.token or "",
     )
