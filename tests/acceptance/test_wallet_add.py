@@ -150,6 +150,8 @@ def test_workers_do_what_is_detached(gapless: Commands, node: str, tmp_path: Pat
     gapless("worker", "--until-idle")
     (sync,) = gapless.json("wallet", "ls")
     assert (sync["state"], sync["sink"]) == ("COMPLETE", "own")
+    symbols = {it["symbol"] for it in gapless.json("wallet", "balances", ANN, "--all")}
+    assert symbols & {"WETH", "MKR", "RBS", "TAX"}, "workers ask for the names of tokens"
 
 
 async def test_followed_wallets_are_up_to_date(gapless: Commands, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 It is the hook of a group of wallets on one chain and runs each time the group is drained. First it
 registers the wallets, so that blocks which are stored from now on are watched for them, and so that
 nothing is missed between the end of their passes and the first watched block. Then it classifies
-all movements of all members, because a new wallet changes what earlier movements mean.
+all movements of all members, because a new wallet changes what earlier movements mean. In the end,
+it asks what new tokens are called, if a node answers.
 
 What it writes depends only on what is stored and on the overrides. So it changes nothing when it
 runs again. If two of them run at once, the one that began first gives way. Another ledger may have
@@ -28,7 +29,8 @@ from gapless.runtime.job import Chunk, Job
 from gapless.wallets.categories import Flag, Overrides, WalletEntry, overridden, parse_category
 from gapless.wallets.classify import Classifier
 from gapless.wallets.held import held_tables
-from gapless.wallets.job import NOTHING_KNOWN, Known
+from gapless.wallets.job import NOTHING_KNOWN, Known, Names
+from gapless.wallets.naming import name_tokens_of_group
 from gapless.wallets.opening import OpenStore, shared_store
 from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK, HOOK_VERSION
@@ -47,13 +49,13 @@ def job(known: Known = NOTHING_KNOWN) -> Job:
 
     async def classify(_chunk: Chunk, context: Context) -> None:
         spec = msgspec.convert(context.spec, GroupSpec)
-        names = known.get((spec.chain_id, spec.sink_id))
-        sink = spec.sink if names is None else names.sink
-        store = await shared_store(context, sink, spec.sink_id)
+        names = known.get((spec.chain_id, spec.sink_id), Names(spec.sink, spec.endpoints))
+        store = await shared_store(context, names.sink, spec.sink_id)
         try:
             await _Epoch(spec, store, context).run()
         except FencedOff:  # a later epoch has begun
             return
+        await name_tokens_of_group(context, spec, store.wallets, names.endpoints)
 
     return Job(
         function=classify,
