@@ -14,6 +14,7 @@ wallets in the same group of the same sink: what it has found about them is kept
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -141,15 +142,16 @@ class _Epoch:
         past = Past(incomplete=incomplete)
         classifier = Classifier(wallets, past, spec.rules.format_address)
         first = 0
-        async for facts in self._wallets.stream(spec.chain_id, wallets):
-            self._context.check()
-            entries = await store.compute(_entries, classifier, facts, overrides)
-            span = Span(first, facts[-1].block_number)
-            if not await self._wallets.replace_entries(
-                spec.group, spec.chain_id, span, facts, entries, self._epoch
-            ):
-                return False
-            first = span.last + 1
+        async with aclosing(self._wallets.stream(spec.chain_id, wallets)) as stream:
+            async for facts in stream:
+                self._context.check()
+                entries = await store.compute(_entries, classifier, facts, overrides)
+                span = Span(first, facts[-1].block_number)
+                if not await self._wallets.replace_entries(
+                    spec.group, spec.chain_id, span, facts, entries, self._epoch
+                ):
+                    return False
+                first = span.last + 1
         return True
 
     async def _searched_to(self, address: bytes, span: Span) -> int:

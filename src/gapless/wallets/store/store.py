@@ -13,7 +13,7 @@ After every transaction:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -155,7 +155,7 @@ class WalletStore:
 
     async def stream(
         self, chain_id: int, addresses: Collection[bytes], span: Span = EVERYTHING
-    ) -> AsyncIterator[list[Movement]]:
+    ) -> AsyncGenerator[list[Movement], None]:
         """Yield all that any number of addresses sent or received in a span, by block.
 
         Each piece is read in its own transaction, and has whole blocks.
