@@ -180,8 +180,11 @@ def _cell(cell: MatrixCell | None) -> str:
     return name if cell.state is SyncState.COMPLETE else f"{name} {cell.progress_pct:.1f}%"
 
 
-def page(wallet: WalletDetails, now: float) -> str:
-    """Everything about one wallet; `now` is the time of this process."""
+def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
+    """Everything about one wallet; `now` is the time of this process.
+
+    `is_asked` is whether its balances were to be compared with the chain.
+    """
     label = f" ({plain(wallet.label)})" if wallet.label else ""
     lines = [f"{wallet.address}{label}  group {plain(wallet.group)}", ""]
     head = ("network", "state", "progress", "blocks", "done to", "updated", "sink", "trouble")
@@ -190,7 +193,8 @@ def page(wallet: WalletDetails, now: float) -> str:
     lines += [f"searched: {line}" for line in searches(wallet.searched)]
     lines.append(f"last activity: {_activity(wallet)}")
     if wallet.balances:
-        lines += ["", *balance_table(wallet.balances[:MOST_BALANCES]).splitlines()]
+        shown = wallet.balances[:MOST_BALANCES]
+        lines += ["", *balance_table(shown, is_asked=is_asked).splitlines()]
         if (more := len(wallet.balances) - MOST_BALANCES) > 0:
             lines.append(f"… and {more:,} more")
     return "\n".join(lines)
@@ -245,9 +249,9 @@ def _activity(wallet: WalletDetails) -> str:
     return f"{time_text(last.time)} in block {last.block:,} of {last.network}"
 
 
-def balance_table(balances: Sequence[BalanceView]) -> str:
-    """What a wallet holds; without what the chain says if nothing was compared with it."""
-    is_compared = any(each.on_chain is not None for each in balances)
+def balance_table(balances: Sequence[BalanceView], *, is_asked: bool = False) -> str:
+    """What a wallet holds; without what the chain says if no node was asked."""
+    is_compared = is_asked or any(each.on_chain is not None for each in balances)
     compared = ("on-chain", "unexplained") if is_compared else ()
     head = ("network", "token", "computed", *compared, "as of block", "contract")
     return table([head, *(_balance_row(each, is_compared=is_compared) for each in balances)])

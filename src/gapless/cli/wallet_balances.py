@@ -80,7 +80,7 @@ async def show(
     if as_json:
         print_json(shown)
     else:
-        click.echo(render_wallet.page(shown, time.time()))
+        click.echo(render_wallet.page(shown, time.time(), is_asked=bool(rpcs)))
         hint(render_wallet.next_step(shown, commands()))
 
 
@@ -126,7 +126,7 @@ async def balances(
     if as_json:
         print_json(shown)
     elif shown:
-        click.echo(render_wallet.balance_table(shown))
+        click.echo(render_wallet.balance_table(shown, is_asked=bool(rpcs)))
     else:
         note("no balances")
     if not as_json and (finding := render_wallet.what_is_unknown(shown, searched)):

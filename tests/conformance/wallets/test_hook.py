@@ -180,3 +180,13 @@ async def test_it_succeeds_where_no_node_says_what_tokens_are_called(
     await add(ALICE, BOB)
     async with opened(target) as store:
         assert await store.tokens(1337, {it.token for it in await balances(target)})
+
+
+async def test_a_history_that_starts_later_is_not_complete(
+    add: Add, fetch: Add, target: str
+) -> None:
+    await fetch(f"0:{LAST}")
+    await add(ALICE, start=30)
+    assert not any(it.is_complete for it in await balances(target))
+    await add(ALICE, start=0)
+    assert all(it.is_complete for it in await balances(target))
