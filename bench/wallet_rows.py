@@ -24,6 +24,7 @@ GROUP = "default"
 BLOCK_SIZE = 20  # transactions of a block
 WALLETS = 1_000
 TOKENS = 50
+_FIRST_TOKEN = 500
 PER_BLOCK = 10  # movements of a block
 STRANGERS = 500  # whom the wallets pay, or who pay them
 WALLET_EVERY = 2_000  # transactions, of which the wallet sends one and receives one
@@ -33,6 +34,11 @@ _TABLES = ("blocks", "transactions", "logs", "withdrawals")
 
 def address(number: int) -> bytes:
     return str(number).rjust(20, "0").encode()
+
+
+def tokens() -> list[bytes]:
+    """The contracts whose events a chain has."""
+    return [address(_FIRST_TOKEN + number) for number in range(TOKENS)]
 
 
 def block_hash(height: int) -> bytes:
@@ -188,7 +194,7 @@ async def fill_chain(place: WalletPlace, blocks: int) -> None:
     sender = f"CASE WHEN n % {WALLET_EVERY} = 7 THEN 1 ELSE 1000 + n % 100003 END"
     receiver = f"CASE WHEN n % {WALLET_EVERY} = 11 THEN 1 ELSE 1000 + n * 7 % 100003 END"
     sender, receiver = place.digits(sender, 20), place.digits(receiver, 20)
-    token = place.digits(f"500 + n % {TOKENS}", 20)
+    token = place.digits(f"{_FIRST_TOKEN} + n % {TOKENS}", 20)
     padding, word, root = map(place.constant, (bytes(12), bytes(31) + b"\1", bytes(32)))
     price = place.quantity(10**9)
     statements = [
@@ -238,7 +244,7 @@ async def fill_store(place: WalletPlace, movements: int, address_set: str) -> in
     block = f"n / {PER_BLOCK}"
     wallet = place.digits(f"n % {WALLETS}", 20)
     other = place.digits(f"{WALLETS} + n * 7 % {STRANGERS}", 20)
-    token = place.digits(f"500 + n / {WALLETS} % {TOKENS}", 20)
+    token = place.digits(f"{_FIRST_TOKEN} + n / {WALLETS} % {TOKENS}", 20)
     is_sent = f"n / {WALLETS} % 3 = 2"
     sender = f"CASE WHEN {is_sent} THEN {wallet} ELSE {other} END"
     receiver = f"CASE WHEN {is_sent} THEN {other} ELSE {wallet} END"

@@ -173,13 +173,16 @@ def test_balances_of_the_past(filled: Commands) -> None:
     [
         (["show", SHOP], f"there is no wallet `{SHOP}`"),
         (["show", ANN, "--group", "theirs"], "in the group `theirs`"),
-        (["show", "bob"], "`bob` is not an address of any network"),
-        (["show", WRONG_CASE], "is not an address of any network"),
+        (["show", "bob"], "`bob` is neither the label of a wallet nor an address"),
+        (["show", WRONG_CASE], "nor an address of any network"),
         (["show", WRONG_CASE, "--network", "ethereum"], "its upper and lower case do not match"),
         (["history", TRON, "--network", "ethereum"], "`T` is not a hex digit"),
         (["history", ANN, "--network", "polygon"], "is not watched on `polygon`, only on ethereum"),
         (["history", ANN, "--network", "ethereun"], "ethereun"),
-        (["history", ANN, "--token", "gold"], "`gold` is not an address"),
+        (
+            ["history", ANN, "--token", "gold"],
+            "` lists the contracts",
+        ),
         (["history", ANN, "--counterparty", "0x12"], "it has 2 hex digits"),
         (["history", ANN, "--since", "yesterday"], "yesterday"),
         (["history", ANN, "--after", "nonsense"], "this is not the end of a page"),
@@ -198,7 +201,7 @@ def test_wrong_words_are_refused(
 
 
 def test_without_wallets(gapless: Commands) -> None:
-    assert "gapless fetch" in gapless.refused("wallet", "ls")  # there is no ledger
+    assert "gapless wallet add" in gapless.refused("wallet", "ls")  # there is no ledger
     gapless("backfill", "start", "--job", "jobs:copy", "--range", "0:1", "--detach")
     answer = gapless("wallet", "ls")
     assert answer.stdout == ""
@@ -209,6 +212,9 @@ def test_without_wallets(gapless: Commands) -> None:
 def test_a_wallet_is_named(filled: Commands) -> None:
     assert "is now `Savings`" in filled("wallet", "label", BOB, "Savings").stderr
     assert filled.json("wallet", "show", BOB)["label"] == "Savings"
+    assert filled.json("wallet", "show", "Savings")["address"] == BOB
+    assert "is now `Ann's`" in filled("wallet", "label", "Savings", "Ann's").stderr
+    assert "2 wallets have the label `Ann's`" in filled.refused("wallet", "show", "Ann's")
     assert "control characters" in filled.refused("wallet", "label", BOB, "a\x1b[31m")
 
 
@@ -224,3 +230,5 @@ def test_a_person_sets_and_removes_categories(filled: Commands) -> None:
     for wrong in ("130", "130:gift", "x:token:0", "130:token:0:1:2:3", "-1:token"):
         assert "is not a movement" in filled.refused("wallet", "override", ANN, "--", wrong, "in")
     assert "no category given" in filled.refused("wallet", "override", ANN, "130:token:0:2")
+    refused = filled.refused("wallet", "override", ANN, "130:token:0:99", "in")
+    assert f"`{ANN}` has no movement `130:token:0:99`" in refused

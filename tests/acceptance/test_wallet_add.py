@@ -68,6 +68,11 @@ def test_from_adding_to_removing(gapless: Commands, node: str) -> None:
         unexplained = int(each["on_chain_raw"]) - int(each["computed_raw"])
         assert int(each["unexplained_raw"]) == unexplained
     assert {it["symbol"] for it in tokens} & {"WETH", "MKR", "RBS", "TAX"}
+    compared = gapless.json("wallet", "show", ANN, "--rpc", node)["balances"]
+    assert compared == gapless.json("wallet", "balances", ANN, "--rpc", node)
+    assert {it["on_chain"] for it in shown["balances"]} == {None}, "without a node, nobody is asked"
+    assert "unexplained" in gapless("wallet", "show", ANN, "--rpc", node).stdout
+    assert "unexplained" not in gapless("wallet", "show", ANN).stdout
     items = gapless.json("wallet", "history", ANN)["items"]
     assert {it["kind"] for it in items} >= {"fee", "token"}
     dated = gapless.json("wallet", "balances", ANN, "--rpc", node, "--at", "2023-11-14T22:20:00Z")
@@ -96,7 +101,7 @@ def test_a_plan_costs_nothing(gapless: Commands, node: str, tmp_path: Path) -> N
 def test_what_the_search_cannot_know_is_said(gapless: Commands, node: str) -> None:
     start = ("wallet", "add", "--network", "custom", "--rpc", node, "--to", "w.db", ANN)
     answer = gapless(*start)
-    assert "coins that moved without an event were not looked for (unproven: agreed)" in (
+    assert "coins that moved without an event were not looked for (unproven: no second" in (
         answer.stderr
     )
     again = gapless(*start)
@@ -145,6 +150,8 @@ def test_workers_do_what_is_detached(gapless: Commands, node: str, tmp_path: Pat
     gapless("worker", "--until-idle")
     (sync,) = gapless.json("wallet", "ls")
     assert (sync["state"], sync["sink"]) == ("COMPLETE", "own")
+    symbols = {it["symbol"] for it in gapless.json("wallet", "balances", ANN, "--all")}
+    assert symbols & {"WETH", "MKR", "RBS", "TAX"}, "workers ask for the names of tokens"
 
 
 async def test_followed_wallets_are_up_to_date(gapless: Commands, tmp_path: Path) -> None:
@@ -205,6 +212,11 @@ def test_wrong_words_are_refused_before_anything_is_created(
     assert complaint in refused
     assert SECRET not in refused
     assert not [each for each in tmp_path.iterdir() if each.name != "jobs.py"]
+
+
+def test_a_sync_needs_an_endpoint_whose_url_was_not_stored(gapless: Commands, node: str) -> None:
+    gapless("wallet", "add", "--network", "custom", "--rpc", node, "--to", "w.db", ANN)
+    assert "no endpoint for `custom`" in gapless.refused("wallet", "sync")
 
 
 def test_without_an_endpoint(gapless: Commands) -> None:

@@ -52,6 +52,11 @@ _KINDS = (
 )
 
 
+def doubt_of(finality_depth: int) -> int:
+    """The blocks for which endpoints may serve a former branch; longer, and it would be final."""
+    return finality_depth // 4
+
+
 def drawn_follow(seed: int, subject: Subject | None = None) -> FollowScenario:
     """The scenario of a seed, of its family or another one."""
     subject = subject or subject_of(seed)
@@ -59,7 +64,7 @@ def drawn_follow(seed: int, subject: Subject | None = None) -> FollowScenario:
     chance = Random(f"follow {seed}")
     head = chance.randrange(20, 120)
     finality_depth = chance.choice((16, 32, 64, 96))
-    doubt = finality_depth // 4  # blocks for which endpoints may serve a former branch
+    doubt = doubt_of(finality_depth)
     step_seconds = chance.choice((1.0, 1.0, 1.0, 2.0))
     return FollowScenario(
         seed=seed,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from gapless.devnode.evm.drafts import World
-from tests.simulation.follow_scenario import FollowScenario, drawn_follow
+from tests.simulation.follow_scenario import FollowScenario, doubt_of, drawn_follow
 from tests.simulation.scenario import Kind, disk_of, incidents_of
 from tests.simulation.subjects import SUBJECTS
 
@@ -63,6 +63,7 @@ def drawn_wallets(seed: int) -> WalletScenario:
         faults = [it for it in subject.faults if not any(lie in it for lie in _LIES)]
         providers = tuple(replace(it, faults=chance.choice(faults)) for it in providers)
     depth = chance.choice((16, 32))
+    longest_flap = doubt_of(depth) * drawn.step_seconds
     horizon = STEPS * drawn.step_seconds
     follow = replace(
         drawn,
@@ -74,7 +75,12 @@ def drawn_wallets(seed: int) -> WalletScenario:
         datasets=",".join(subject.datasets),
         followers=chance.choice((1, 1, 2)),
         providers=tuple(
-            replace(it, limits=replace(it.limits, finality_depth=depth)) for it in providers
+            replace(
+                it,
+                limits=replace(it.limits, finality_depth=depth),
+                visibility=replace(it.visibility, flap=min(it.visibility.flap, longest_flap)),
+            )
+            for it in providers
         ),
         disk=disk_of(chance, slowest=(0.01, 0.01, 0.3), rarity=4),
         incidents=incidents_of(chance, horizon, _KINDS, most=10),

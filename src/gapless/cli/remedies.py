@@ -45,7 +45,7 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
         case to.ChooseCommand(names):
             return f"possible now: {', '.join(_COMMANDS.get(each, each) for each in names)}"
         case to.CreateLedger():
-            made = "`gapless fetch` or `gapless backfill start` creates one"
+            made = "`gapless fetch`, `gapless wallet add` or `gapless backfill start` creates one"
             return f"{made}; to use another, give `--ledger` or set `GAPLESS_LEDGER`"
         case to.ChooseLedger():
             return "give another path with `--ledger`"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gapless.cli.render import BAR, bar, table
+from gapless.core.proof import AGREED
 from gapless.core.ranges import Span
 from gapless.core.redaction import redact
 from gapless.core.text import plain
@@ -179,8 +180,11 @@ def _cell(cell: MatrixCell | None) -> str:
     return name if cell.state is SyncState.COMPLETE else f"{name} {cell.progress_pct:.1f}%"
 
 
-def page(wallet: WalletDetails, now: float) -> str:
-    """Everything about one wallet; `now` is the time of this process."""
+def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
+    """Everything about one wallet; `now` is the time of this process.
+
+    `is_asked` is whether its balances were to be compared with the chain.
+    """
     label = f" ({plain(wallet.label)})" if wallet.label else ""
     lines = [f"{wallet.address}{label}  group {plain(wallet.group)}", ""]
     head = ("network", "state", "progress", "blocks", "done to", "updated", "sink", "trouble")
@@ -189,7 +193,8 @@ def page(wallet: WalletDetails, now: float) -> str:
     lines += [f"searched: {line}" for line in searches(wallet.searched)]
     lines.append(f"last activity: {_activity(wallet)}")
     if wallet.balances:
-        lines += ["", *balance_table(wallet.balances[:MOST_BALANCES]).splitlines()]
+        shown = wallet.balances[:MOST_BALANCES]
+        lines += ["", *balance_table(shown, is_asked=is_asked).splitlines()]
         if (more := len(wallet.balances) - MOST_BALANCES) > 0:
             lines.append(f"… and {more:,} more")
     return "\n".join(lines)
@@ -224,7 +229,10 @@ def searches(found: Sequence[SearchView]) -> list[str]:
     for each in found:
         where = _SOURCES.get(each.source, each.source)
         parts = [f"proven: {_checks(each.proven)}"] if each.proven else []
-        parts += [f"unproven: {_checks(each.unproven)}"] if each.unproven else []
+        if unproven := [name for name in each.unproven if name != AGREED]:
+            parts.append(f"unproven: {_checks(unproven)}")
+        if AGREED in each.unproven:
+            parts.append("unproven: no second endpoint confirms it")
         proof = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"{each.network}: {counted(each.blocks, 'block')} from {where}{proof}")
     return lines
@@ -241,19 +249,22 @@ def _activity(wallet: WalletDetails) -> str:
     return f"{time_text(last.time)} in block {last.block:,} of {last.network}"
 
 
-def balance_table(balances: Sequence[BalanceView]) -> str:
-    head = ("network", "token", "computed", "on-chain", "unexplained", "as of block", "contract")
-    return table([head, *map(_balance_row, balances)])
+def balance_table(balances: Sequence[BalanceView], *, is_asked: bool = False) -> str:
+    """What a wallet holds; without what the chain says if no node was asked."""
+    is_compared = is_asked or any(each.on_chain is not None for each in balances)
+    compared = ("on-chain", "unexplained") if is_compared else ()
+    head = ("network", "token", "computed", *compared, "as of block", "contract")
+    return table([head, *(_balance_row(each, is_compared=is_compared) for each in balances)])
 
 
-def _balance_row(it: BalanceView) -> tuple[str, ...]:
+def _balance_row(it: BalanceView, *, is_compared: bool) -> tuple[str, ...]:
     as_of = UNKNOWN if it.as_of_block is None else f"{it.as_of_block:,}"
+    compared = (it.on_chain or UNKNOWN, it.unexplained or UNKNOWN) if is_compared else ()
     return (
         it.network,
         _token(it),
         it.computed,
-        UNKNOWN if it.on_chain is None else it.on_chain,
-        UNKNOWN if it.unexplained is None else it.unexplained,
+        *compared,
         as_of if it.complete or it.as_of_block is None else f"{as_of}, incomplete",
         it.token or "",
     )

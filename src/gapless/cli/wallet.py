@@ -1,12 +1,11 @@
 """`gapless wallet …`: add wallets, and see their history and balances.
 
-What lists and shows is here. The other commands are in `wallet_add`, `wallet_history`,
+What lists them is here. The other commands are in `wallet_add`, `wallet_history`,
 `wallet_balances` and `wallet_edit`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -15,28 +14,13 @@ import click
 from gapless.chains import find_network
 from gapless.cli import render_wallet
 from gapless.cli.app import LazyGroup
-from gapless.cli.options import commands, common, hint, limit_option, note, opened
+from gapless.cli.options import common, hint, limit_option, note, opened
 from gapless.cli.output import print_json
-from gapless.config import load
 from gapless.following.status import FollowStatus, all_follows
 from gapless.ledger import Ledger
 from gapless.ledger.syncs import SyncFilter, SyncState
-from gapless.views.wallets import (
-    balance_views,
-    item_views,
-    matrix_row,
-    sync_view,
-    wallet_details,
-)
-from gapless.wallets.finding import (
-    FoundWallet,
-    WalletChoice,
-    find_wallet,
-    opened_wallet,
-    searches,
-    wallets_of,
-)
-from gapless.wallets.records import HistoryFilter, Page
+from gapless.views.wallets import matrix_row, sync_view
+from gapless.wallets.finding import FoundWallet, wallets_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +33,7 @@ def wallet_options(command: F) -> F:
         click.option("--sink", metavar="PATH", help="Sink, if the wallet was added with a URL."),
         click.option("--network", "network_name", metavar="NAME", help="Only this network."),
         click.option("--group", help="Group of the wallet, if it is in several."),
-        click.argument("address"),
+        click.argument("address", metavar="ADDRESS|LABEL"),
     ):
         command = option(command)
     return command
@@ -60,6 +44,10 @@ def wallet_options(command: F) -> F:
     lazy={
         "add": ("gapless.cli.wallet_add", "Add wallets and store their whole history."),
         "sync": ("gapless.cli.wallet_add", "Continue wallets to the latest final block."),
+        "show": (
+            "gapless.cli.wallet_balances",
+            "Show a wallet: how far its history is, and what it holds.",
+        ),
         "history": ("gapless.cli.wallet_history", "Show what a wallet received and sent."),
         "balances": ("gapless.cli.wallet_balances", "Show what a wallet holds."),
         "rm": ("gapless.cli.wallet_edit", "Remove wallets; what is stored of them stays."),
@@ -110,36 +98,6 @@ async def ls(
         hint("`gapless wallet add ADDRESS --network NETWORK --rpc URL --to SINK` adds one")
     elif len(found) == limit:
         hint(f"these are the first {limit:,}; raise `--limit` to list more")
-
-
-@wallet.command()
-@wallet_options
-@common
-async def show(
-    ledger_url: str,
-    as_json: bool,
-    address: str,
-    group: str | None,
-    network_name: str | None,
-    sink: str | None,
-) -> None:
-    """Show a wallet: how far its history is, and what it holds."""
-    async with opened(ledger_url) as ledger:
-        found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
-        followed = await followed_to(ledger, found)
-        async with opened_wallet(load(), found, sink) as reader:
-            searched = await searches(reader.store, found.syncs)
-            balances = [each for each in await reader.balances() if each.amount]
-            newest = await reader.history(HistoryFilter(), Page(limit=1))
-            names = await reader.names([*balances, *(it.movement for it in newest)])
-    last = next(iter(item_views(found, newest, names)), None)
-    held = balance_views(found, balances, names)
-    shown = wallet_details(found, searched, held, last, followed)
-    if as_json:
-        print_json(shown)
-    else:
-        click.echo(render_wallet.page(shown, time.time()))
-        hint(render_wallet.next_step(shown, commands()))
 
 
 async def followed_to(ledger: Ledger, wallet: FoundWallet) -> dict[int, int]:

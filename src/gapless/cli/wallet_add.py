@@ -15,7 +15,7 @@ from gapless.cli.output import print_json
 from gapless.cli.suggestions import same_command
 from gapless.cli.wallet_observer import WalletForeground
 from gapless.config import Config, load
-from gapless.core.errors import SourceError, UsageError
+from gapless.core.errors import SourceError, Unavailable, UsageError
 from gapless.ledger import redacted
 from gapless.ledger.syncs import Sync, SyncState
 from gapless.providers import Providers
@@ -23,7 +23,7 @@ from gapless.runtime.process_control import leave_if_stuck
 from gapless.runtime.signals import INTERRUPTED
 from gapless.telemetry.lines import log_to_nobody
 from gapless.views.wallets import pass_view, search_views, sync_view
-from gapless.wallets.adding import Added
+from gapless.wallets.adding import Added, Unreached
 from gapless.wallets.adding import add as add_all
 from gapless.wallets.continuing import build_continued, chosen_syncs
 from gapless.wallets.finding import opened_wallets, searches
@@ -195,13 +195,19 @@ async def _run(
 ) -> int:
     """Adds or continues wallets; runs them here unless workers do."""
     found: list[Sync] = []
+    unreached: list[Unreached] = []
     async with metrics_page(metrics_port, works=not detach) as page:
         observer = WalletForeground(page, quiet=quiet)
         for request in requests:
             async with Providers(request.networks[0].blocks.numbers.workers) as providers:
-                added = await add_all(
-                    request, config, ledger_url, shared=providers, detached=detach
-                )
+                try:
+                    added = await add_all(
+                        request, config, ledger_url, shared=providers, detached=detach
+                    )
+                except Unavailable as error:
+                    unreached += (Unreached(it.network.name, error) for it in request.networks)
+                    continue
+                unreached += added.unreached
                 for absent in added.absent:
                     warn(f"{absent}. {absent.hint}" if absent.hint else f"{absent}")
                 if not quiet:
@@ -214,11 +220,15 @@ async def _run(
                 if observer.is_interrupted:
                     break
                 await _name_tokens(added, config, ledger_url, providers)
+    if unreached and not found:
+        raise unreached[0].error
     shown = [sync_view(each) for each in found]
     if as_json:
         print_json(shown)
     else:
         click.echo(render_wallet.sync_table(shown))
+    if unreached:
+        return _conclude_unreached(unreached)
     if detach:
         hint(f"run them with {commands()('worker')}")
         return 0
@@ -247,6 +257,14 @@ async def _summarize(syncs: Sequence[Sync], config: Config, ledger_url: str) -> 
         for line in render_wallet.searches(searched):
             note(f"searched: {line}")
     note(f"ledger: {redacted(ledger_url)}")
+
+
+def _conclude_unreached(unreached: Sequence[Unreached]) -> int:
+    """Says which networks were left out; the exit code says the same."""
+    for network, error in unreached:
+        complain(f"`{network}` was left out: {error}")
+    hint(f"when the nodes are back, run `{same_command()}`")
+    return 1
 
 
 def _conclude(syncs: Sequence[Sync], request: WalletsRequest, *, interrupted: bool) -> int:

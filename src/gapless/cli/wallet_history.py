@@ -10,7 +10,7 @@ import click
 
 from gapless.chains.movements import NOBODY, MovementKind
 from gapless.cli import render_wallet
-from gapless.cli.options import common, hint, note, opened
+from gapless.cli.options import commands, common, hint, note, opened
 from gapless.cli.output import print_json
 from gapless.cli.wallet import wallet_options
 from gapless.config import load
@@ -136,7 +136,15 @@ def _token(wallet: FoundWallet, text: str) -> bytes:
     coins = {rules_of(each).coin(each).symbol.casefold() for each in networks}
     if text.casefold() in coins:
         return NOBODY
-    return text.encode() if text.isdecimal() else _party(wallet, text)
+    if text.isdecimal():
+        return text.encode()
+    try:
+        return _party(wallet, text)
+    except UsageError as error:
+        raise UsageError(
+            f"{error}; several tokens may have one symbol, so `--token` takes the contract",
+            hint=f"{commands()('wallet', 'balances', wallet.key.address)} lists the contracts",
+        ) from error
 
 
 def _party(wallet: FoundWallet, text: str) -> bytes:

@@ -12,6 +12,7 @@ must go, and the leader has them retracted under a new fence, as after a reorgan
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -32,6 +33,7 @@ from gapless.following.spec import FollowSpec, changed, follow_spec, standing, s
 from gapless.following.state import FollowState, Retraction
 from gapless.following.steps import last_in_whole_cells
 from gapless.ledger import Ledger
+from gapless.ledger.cursor import Cursor
 from gapless.ledger.records import Backfill
 from gapless.providers import Absent, Providers
 from gapless.runtime.slots import FOREGROUND
@@ -86,10 +88,11 @@ async def create(
             target = config.sink(blocks.sink)
             async with sink_at(target, chain.pool.system, create=True) as sink:
                 assert sink is not None
-                await _require_unfollowed(ledger, chain.chain_id, sink.id)
+                _require_none(await _same_follows(ledger, chain.chain_id, sink.id))
                 spec, state = await _first_state(request, chain, sink)
                 await ledger.raise_fence(await sink.highest_fence())
                 found = await ledger.create(standing(backfill_id, spec, state))
+                await _give_way(ledger, found, await _same_follows(ledger, spec.chain_id, sink.id))
         recorded = follow_spec(found)
         _require_same(request, chain.chain_id, recorded)
         spec = _with_endpoints(recorded, blocks)
@@ -136,16 +139,43 @@ def _require_same(request: FollowRequest, chain_id: int, spec: FollowSpec) -> No
         )
 
 
-async def _require_unfollowed(ledger: Ledger, chain_id: int, sink_id: str) -> None:
+async def _same_follows(
+    ledger: Ledger, chain_id: int, sink_id: str
+) -> list[tuple[Cursor, Backfill]]:
+    """The follows of a chain into a sink. Specs are taken as they are: some may be damaged."""
+    return [
+        (cursor, backfill)
+        for cursor, backfill in await ledger.follows()
+        if (backfill.spec.get("chain_id"), backfill.spec.get("sink_id")) == (chain_id, sink_id)
+    ]
+
+
+def _require_none(follows: Sequence[tuple[Cursor, Backfill]]) -> None:
     """Refuses a second follow of a chain into a sink: they would write and retract at will."""
-    for cursor, backfill in await ledger.follows():
-        spec = backfill.spec  # as it is: a damaged one must not be in the way
-        if (spec.get("chain_id"), spec.get("sink_id")) == (chain_id, sink_id):
-            raise Conflict(
-                f"`{cursor.follow}` follows {spec.get('network')} into"
-                f" `{spec.get('sink')}` already",
-                remedy=RemoveFollow(cursor.follow),
-            )
+    for cursor, backfill in follows:
+        spec = backfill.spec
+        raise Conflict(
+            f"`{cursor.follow}` follows {spec.get('network')} into `{spec.get('sink')}` already",
+            remedy=RemoveFollow(cursor.follow),
+        )
+
+
+async def _give_way(
+    ledger: Ledger, created: Backfill, follows: Sequence[tuple[Cursor, Backfill]]
+) -> None:
+    """Cancels a new follow if another process has created one for the same blocks before it.
+
+    Both may have found none before they created theirs. Then both find both, and the later one
+    gives way.
+    """
+    earlier = [
+        (cursor, it)
+        for cursor, it in follows
+        if (it.created_at, it.id) < (created.created_at, created.id)
+    ]
+    if earlier:
+        await ledger.cancel(created.id)
+        _require_none(earlier)
 
 
 async def _undated(request: FollowRequest, config: Config, chain: OpenChain) -> FollowRequest:

@@ -55,6 +55,7 @@ ACTIONS = (
     "publisher_troubled",
     "publisher_recovered",
     "publisher_failed",
+    "tokens_unnamed",
 )
 
 _LOGGER = logging.getLogger("gapless")

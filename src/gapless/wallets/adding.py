@@ -1,7 +1,8 @@
 """Adds wallets: meets their chains, opens the sink, and plans everything in one transaction.
 
-Errors are found before anything is created: an unreachable or wrong node before a sink or a ledger
-is created, and a plan that is not possible before a wallet is stored.
+Errors are found before anything is created: a wrong node before a sink or a ledger is created, and
+a plan that is not possible before a wallet is stored. A network whose nodes cannot be reached is
+left out, so that it does not delay the others. It is added by the same request later.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 from gapless.blocks.session import OpenChain, open_chain, sink_at, undated
 from gapless.config import Config
-from gapless.core.errors import UsageError
+from gapless.core.errors import Unavailable, UsageError
 from gapless.core.heights import Heights, Moment, Tag
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger.syncs import Sync, SyncKey, Wallet
@@ -29,6 +31,21 @@ from gapless.wallets.store import WalletStore
 from gapless.wallets.ways import Way
 
 
+class Unreached(NamedTuple):
+    """A network that has no usable endpoint now."""
+
+    network: str
+    error: Unavailable
+
+
+class OpenChains(NamedTuple):
+    """The networks of a request that could be reached."""
+
+    request: WalletsRequest  # without the others
+    chains: list[OpenChain]
+    unreached: tuple[Unreached, ...]
+
+
 @dataclass(frozen=True)
 class Added:
     """Wallets that are in the ledger, with their plans."""
@@ -37,6 +54,7 @@ class Added:
     chains: tuple[WalletChain, ...]
     syncs: list[Sync]  # that were planned or continued
     absent: tuple[Absent, ...]  # endpoints that could not be used at first contact
+    unreached: tuple[Unreached, ...] = ()  # networks that are not in the request any more
 
     @property
     def keys(self) -> list[SyncKey]:
@@ -73,7 +91,7 @@ async def add(
 
     `shared` are open providers that may serve others too.
     """
-    async with open_chains(request, config, ledger_url, shared) as opened:
+    async with open_chains(request, config, ledger_url, shared) as (request, opened, unreached):
         system = opened[0].pool.system
         async with sink_at(config.sink(request.sink), system, create=True) as sink:
             assert sink is not None
@@ -89,25 +107,31 @@ async def add(
         plan = planner(request, chains, config.queue, fresh, detached=detached)
         syncs = await ledger.add_wallets(wallets, plan, fresh)
         absent = tuple(each for chain in opened for each in chain.absent)
-        return Added(request, tuple(chains), syncs, absent)
+        return Added(request, tuple(chains), syncs, absent, unreached)
 
 
 @asynccontextmanager
 async def open_chains(
     request: WalletsRequest, config: Config, ledger_url: str, shared: Providers | None
-) -> AsyncIterator[list[OpenChain]]:
-    """Contacts the nodes of all networks of a request."""
+) -> AsyncIterator[OpenChains]:
+    """Contacts the nodes of all networks of a request; raises `Unavailable` if none is there."""
     async with AsyncExitStack() as stack:
         providers = shared
         if providers is None:
             workers = request.networks[0].blocks.numbers.workers
             providers = await stack.enter_async_context(Providers(workers))
-        yield [
-            await stack.enter_async_context(
-                open_chain(each.blocks, config, ledger_url, shared=providers)
-            )
-            for each in request.networks
-        ]
+        opened = dict[NetworkWallets, OpenChain]()
+        unreached = list[Unreached]()
+        for each in request.networks:
+            opening = open_chain(each.blocks, config, ledger_url, shared=providers)
+            try:
+                opened[each] = await stack.enter_async_context(opening)
+            except Unavailable as error:
+                unreached.append(Unreached(each.network.name, error))
+        if not opened:
+            raise unreached[0].error
+        reached = replace(request, networks=tuple(opened))
+        yield OpenChains(reached, [*opened.values()], tuple(unreached))
 
 
 async def wallet_chain(

@@ -75,7 +75,7 @@ async def build_continued(
     given = endpoints_by_network(config, [*chains.values()], rpcs)
     resolving, requests = config, dict[tuple[str, Way], WalletsRequest]()
     for way, its in sorted(ways.items()):
-        remembered = () if has_endpoint(config, chains[way.network]) else way.endpoints
+        remembered = () if has_endpoint(config, chains[way.network]) else _names(config, way)
         request, resolving = build_wallets(
             resolving,
             [it.key.address for it in its],
@@ -101,6 +101,11 @@ async def _way(ledger: Ledger, sync: Sync) -> _Way:
     endpoints = tuple(spec["endpoints"])
     way = Way(spec.get("way", Way.EVENTS))
     return _Way(sync.sink, sync.network, way, spec["verify"], endpoints)
+
+
+def _names(config: Config, way: _Way) -> tuple[str, ...]:
+    """The endpoints of a pass that can still be looked up; URLs are not stored."""
+    return tuple(it for it in way.endpoints if it in config.endpoints or it.startswith("env:"))
 
 
 def _is(sync: Sync, text: str) -> bool:

@@ -26,6 +26,7 @@ from gapless.ledger import Ledger
 from gapless.ledger.syncs import Sync, SyncFilter, WalletKey
 from gapless.sinks import Access
 from gapless.wallets.history import DisplayNames
+from gapless.wallets.reading import all_wallets
 from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, Member, Page
 from gapless.wallets.request import rules_of
 from gapless.wallets.store import WalletStore
@@ -76,7 +77,7 @@ async def find_wallet(ledger: Ledger, choice: WalletChoice) -> FoundWallet:
     """The one wallet that is meant; raise `NotFound` or `UsageError` if it is not clear."""
     network = None if choice.network is None else find_network(choice.network)
     found: list[Sync] = []
-    for address in _spellings(choice.address, network):
+    for address in await _addresses(ledger, choice, network):
         found += await ledger.syncs(SyncFilter(group=choice.group, address=address))
     if not found:
         inside = "" if choice.group is None else f" in the group `{choice.group}`"
@@ -98,6 +99,23 @@ async def find_wallet(ledger: Ledger, choice: WalletChoice) -> FoundWallet:
     return FoundWallet(found[0].key.wallet, tuple(found))
 
 
+async def _addresses(ledger: Ledger, choice: WalletChoice, network: Network | None) -> list[str]:
+    """The address that is meant, in all its spellings; it may be given by its label."""
+    try:
+        return _spellings(choice.address, network)
+    except UsageError:
+        wallets = await all_wallets(ledger, choice.group)
+        found = sorted({it.address for it in wallets if it.label == choice.address})
+        if not found:
+            raise
+    if len(found) > 1:
+        raise UsageError(
+            f"{len(found):,} wallets have the label `{choice.address}`",
+            hint=f"give an address, such as `{found[0]}`",
+        )
+    return found
+
+
 def _spellings(text: str, network: Network | None) -> list[str]:
     """The address as the families write it whose address it can be."""
     if network is not None:
@@ -110,7 +128,7 @@ def _spellings(text: str, network: Network | None) -> list[str]:
                 found.append(family.wallets.format_address(family.wallets.parse_address(text)))
     if not found:
         raise UsageError(
-            f"`{text}` is not an address of any network",
+            f"`{text}` is neither the label of a wallet nor an address of any network",
             hint="copy it again; if you also name its network, the error says what is wrong",
         )
     return found

@@ -15,7 +15,7 @@ from gapless.blocks.functions import target_of
 from gapless.chains import find_network
 from gapless.chains.opening import open_sink
 from gapless.config import Config, load
-from gapless.core.errors import UsageError
+from gapless.core.errors import Unavailable, UsageError
 from gapless.core.similar import known_names
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.syncs import Sync
@@ -52,7 +52,8 @@ async def add_wallets(
 
     Returns the syncs of all wallets and networks. Adding wallets again continues where they are.
     With several networks, write an endpoint as `NETWORK=URL`. With `detach`, workers do the work,
-    and the syncs are returned as they were planned.
+    and the syncs are returned as they were planned. If a network cannot be reached, the wallets are
+    added on the others before `Unavailable` is raised.
     """
     if unknown := sorted(options.keys() - WalletOptions.__annotations__.keys()):
         raise UsageError(
@@ -87,7 +88,8 @@ async def sync_wallets(
     """Continues wallets of a group up to the latest final block; by default, all of them.
 
     Endpoints that were given as URLs when the wallets were added must be given again, and so must
-    the sink.
+    the sink. If a network cannot be reached, the others are continued before `Unavailable` is
+    raised.
     """
     config = load()
     url = _url(config, ledger)
@@ -98,8 +100,14 @@ async def sync_wallets(
             book, wanted, config, _listed(rpc), target, detached=detach
         )
     found: list[Sync] = []
+    unavailable: Unavailable | None = None
     for request in requests:
-        found += await sync(request, resolving, url, providers, detach=detach)
+        try:
+            found += await sync(request, resolving, url, providers, detach=detach)
+        except Unavailable as error:
+            unavailable = unavailable or error
+    if unavailable is not None:
+        raise unavailable
     return sorted(found, key=lambda each: each.key)
 
 
@@ -148,10 +156,13 @@ async def sync(
         added = await add(request, config, ledger_url, shared=shared, detached=detach)
         async with _opened(ledger_url) as book:
             if detach:
-                return await syncs_of(book, added.keys)
-            return await run_wallets(
-                added, config, book, shared, observer or SilentWalletObserver()
-            )
+                found = await syncs_of(book, added.keys)
+            else:
+                observer = observer or SilentWalletObserver()
+                found = await run_wallets(added, config, book, shared, observer)
+    if added.unreached:
+        raise added.unreached[0].error
+    return found
 
 
 def _stored_at(config: Config, sync: Sync, to: str | Path | None) -> str:

@@ -3,7 +3,8 @@
 It is the hook of a group of wallets on one chain and runs each time the group is drained. First it
 registers the wallets, so that blocks which are stored from now on are watched for them, and so that
 nothing is missed between the end of their passes and the first watched block. Then it classifies
-all movements of all members, because a new wallet changes what earlier movements mean.
+all movements of all members, because a new wallet changes what earlier movements mean. In the end,
+it asks what new tokens are called, if a node answers.
 
 What it writes depends only on what is stored and on the overrides. So it changes nothing when it
 runs again. If two of them run at once, the one that began first gives way. Another ledger may have
@@ -13,6 +14,7 @@ wallets in the same group of the same sink: what it has found about them is kept
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -27,7 +29,9 @@ from gapless.runtime.context import Context
 from gapless.runtime.job import Chunk, Job
 from gapless.wallets.categories import Flag, Overrides, WalletEntry, overridden, parse_category
 from gapless.wallets.classify import Classifier
-from gapless.wallets.job import NOTHING_KNOWN, Known
+from gapless.wallets.held import held_tables
+from gapless.wallets.job import NOTHING_KNOWN, Known, Names
+from gapless.wallets.naming import name_tokens_of_group
 from gapless.wallets.opening import OpenStore, shared_store
 from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK, HOOK_VERSION
@@ -46,13 +50,13 @@ def job(known: Known = NOTHING_KNOWN) -> Job:
 
     async def classify(_chunk: Chunk, context: Context) -> None:
         spec = msgspec.convert(context.spec, GroupSpec)
-        names = known.get((spec.chain_id, spec.sink_id))
-        sink = spec.sink if names is None else names.sink
-        store = await shared_store(context, sink, spec.sink_id)
+        names = known.get((spec.chain_id, spec.sink_id), Names(spec.sink, spec.endpoints))
+        store = await shared_store(context, names.sink, spec.sink_id)
         try:
             await _Epoch(spec, store, context).run()
         except FencedOff:  # a later epoch has begun
             return
+        await name_tokens_of_group(context, spec, store.wallets, names.endpoints)
 
     return Job(
         function=classify,
@@ -86,7 +90,7 @@ class _Epoch:
         wallets = frozenset(members)
         incomplete = frozenset(
             [it for it in members.keys() & syncs.keys() if not _is_whole(syncs[it])]
-            + [it for it in members.keys() - syncs.keys() if not await self._was_whole(members[it])]
+            + [it for it in members.keys() - syncs.keys() if not members[it].is_complete]
         )
         for _ in range(_ATTEMPTS):
             if await self._classify(wallets, incomplete, wallets - syncs.keys()):
@@ -94,7 +98,7 @@ class _Epoch:
         else:
             raise TransientError("movements keep changing while they are classified")
         settled = {
-            address: _settled(syncs[address], await self._knows_coins(address, syncs[address]))
+            address: await self._settled(members[address], syncs[address])
             for address in wallets & syncs.keys()
         }
         await self._wallets.settle(spec.group, spec.chain_id, settled, self._epoch)
@@ -107,25 +111,27 @@ class _Epoch:
         return await self._wallets.members(self._spec.chain_id, self._spec.group)
 
     async def _register(self, syncs: dict[bytes, Sync]) -> None:
-        """Lets new blocks be watched for all wallets of the ledger, from where their syncs end."""
+        """Lets new blocks be watched for all wallets of the ledger, from where their syncs end.
+
+        Blocks that were retracted after a pass had searched them are watched, too.
+        """
         spec = self._spec
         watched = {it.address: it.above for it in await self._members()}
-        ends: dict[int, list[bytes]] = {}
+        ends: dict[tuple[int, int | None], list[bytes]] = {}
         for address, sync in syncs.items():
-            last = sync.heights.last
-            if watched.get(address, HIGHEST) > last:
-                ends.setdefault(last, []).append(address)
-        for above, addresses in sorted(ends.items()):
-            await self._wallets.add_members(spec.group, spec.chain, spec.rules, addresses, above)
+            first, last = sync.heights
+            start = first if sync.state is SyncState.COMPLETE else None
+            end = last if start is None else await self._searched_to(address, sync.heights)
+            if watched.get(address, HIGHEST) > end:
+                ends.setdefault((last, start), []).append(address)
+        for (above, start), some in ends.items():
+            await self._wallets.add_members(
+                spec.group, spec.chain, spec.rules, some, above, searched_from=start
+            )
         left = {each.key for each in await self._syncs()}
         # Whoever has removed a wallet meanwhile may have been here before.
         if removed := [address for address, sync in syncs.items() if sync.key not in left]:
             await self._wallets.remove_members(spec.group, spec.chain_id, removed)
-
-    async def _was_whole(self, member: Member) -> bool:
-        """Whether another ledger found that the sums of a wallet are its balances."""
-        scans = await self._wallets.scans_of(self._spec.chain_id, member.address)
-        return member.is_complete and any(it.span.first == 0 for it in scans)
 
     async def _classify(
         self, wallets: frozenset[bytes], incomplete: frozenset[bytes], others: frozenset[bytes]
@@ -136,22 +142,39 @@ class _Epoch:
         past = Past(incomplete=incomplete)
         classifier = Classifier(wallets, past, spec.rules.format_address)
         first = 0
-        async for facts in self._wallets.stream(spec.chain_id, wallets):
-            self._context.check()
-            entries = await store.compute(_entries, classifier, facts, overrides)
-            span = Span(first, facts[-1].block_number)
-            if not await self._wallets.replace_entries(
-                spec.group, spec.chain_id, span, facts, entries, self._epoch
-            ):
-                return False
-            first = span.last + 1
+        async with aclosing(self._wallets.stream(spec.chain_id, wallets)) as stream:
+            async for facts in stream:
+                self._context.check()
+                entries = await store.compute(_entries, classifier, facts, overrides)
+                span = Span(first, facts[-1].block_number)
+                if not await self._wallets.replace_entries(
+                    spec.group, spec.chain_id, span, facts, entries, self._epoch
+                ):
+                    return False
+                first = span.last + 1
         return True
 
-    async def _knows_coins(self, address: bytes, sync: Sync) -> bool:
-        """Whether coins were looked for in all blocks: a search for events does not find them."""
+    async def _searched_to(self, address: bytes, span: Span) -> int:
+        """The last height up to which the scans of an address have no hole."""
         scans = await self._wallets.scans_of(self._spec.chain_id, address)
-        known = RangeSet(it.span for it in scans if knows_coins(it.source))
-        return not RangeSet.of(sync.heights) - known
+        holes = RangeSet.of(span) - RangeSet(it.span for it in scans)
+        return holes.spans[0].first - 1 if holes else span.last
+
+    async def _settled(self, member: Member, sync: Sync) -> Settled:
+        """How far the history of a wallet goes: by its scans, and by blocks watched for it."""
+        spec, heights = self._spec, RangeSet.of(sync.heights)
+        scans = await self._wallets.scans_of(spec.chain_id, member.address)
+        missing = heights - RangeSet(it.span for it in scans)
+        coinless = heights - RangeSet(it.span for it in scans if knows_coins(it.source))
+        if missing or coinless:
+            held = await held_tables(self._store.sink, spec.rules, spec.chain_id, sync.heights)
+            watched = held.heights & RangeSet.of((member.above + 1, HIGHEST))
+            missing, coinless = missing - watched, coinless - watched
+        if sync.state is SyncState.COMPLETE:
+            last = missing.spans[0].first - 1 if missing else sync.heights.last
+            return Settled(_is_whole(sync) and not missing, last, not coinless)
+        reached = sync.progress.processed_to
+        return Settled(False, -1 if reached is None else reached, not coinless)
 
     async def _overrides(self) -> Overrides:
         spec = self._spec
@@ -188,10 +211,3 @@ def _key(chain: int, block: int, kind: str, transaction: int, at: int, batch: in
 def _is_whole(sync: Sync) -> bool:
     """Whether the sums of a wallet's movements are its balances, as far as movements tell."""
     return sync.state is SyncState.COMPLETE and sync.heights.first == 0
-
-
-def _settled(sync: Sync, knows_coins: bool) -> Settled:
-    if sync.state is SyncState.COMPLETE:
-        return Settled(True, sync.heights.last, knows_coins)
-    reached = sync.progress.processed_to
-    return Settled(False, -1 if reached is None else reached, knows_coins)

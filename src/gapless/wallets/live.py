@@ -33,11 +33,6 @@ SELECT receiver, initiator, min(block_number) FROM {{wallet_movements}}
 WHERE sender = $1 AND block_number < $2 AND +chain_id = $3 AND amount <> $4 AND kind IN ({kinds})
 GROUP BY receiver, initiator
 """
-_BEGINNING = """
-SELECT min(s.first) FROM {wallet_set_addresses} a
-JOIN {wallet_scans} s ON s.chain_id = a.chain_id AND s.address_set = a.address_set
-WHERE a.address = $1 AND a.chain_id = $2
-"""
 
 
 def companion() -> WalletCompanion:
@@ -107,12 +102,7 @@ class _Before:
     async def incomplete(self) -> frozenset[bytes]:
         """The wallets whose sums are not what they held."""
         found = await members.listed(self._tx, self._chain_id, self._group)
-        complete = {it.address for it in found if it.is_complete}
-        for address in complete & self.parties:
-            ((first,),) = await self._tx.execute(_BEGINNING, address, self._chain_id)
-            if first != 0:
-                complete.discard(address)
-        return self._wallets - complete
+        return self._wallets - {it.address for it in found if it.is_complete}
 
     async def held(self, asset: Asset) -> int:
         """How much a wallet held."""

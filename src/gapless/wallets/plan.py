@@ -66,6 +66,7 @@ class WalletChain:
             chain_id=self.chain_id,
             sink=request.sink,
             sink_id=self.sink_id,
+            endpoints=self.wallets.blocks.endpoints,
         )
 
     def queue(self, request: WalletsRequest, configured: str) -> str:

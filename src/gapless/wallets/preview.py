@@ -62,7 +62,9 @@ class PassPreview:
 
 async def preview(request: WalletsRequest, config: Config, ledger_url: str) -> list[PassPreview]:
     """The passes that adding these wallets would plan now."""
-    async with open_chains(request, config, ledger_url, None) as opened:
+    async with open_chains(request, config, ledger_url, None) as (request, opened, unreached):
+        if unreached:
+            raise unreached[0].error
         system = opened[0].pool.system
         async with sink_at(config.sink(request.sink), system, create=False) as sink:
             chains = [

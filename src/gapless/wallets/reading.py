@@ -1,11 +1,11 @@
-"""Reading the syncs of a ledger, all of a group at once."""
+"""Reading the wallets and syncs of a ledger, all of a group at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from gapless.ledger import Ledger
-from gapless.ledger.syncs import Sync, SyncFilter, SyncKey
+from gapless.ledger.syncs import Sync, SyncFilter, SyncKey, Wallet
 
 _PAGE = 1000
 
@@ -24,4 +24,14 @@ async def group_syncs(ledger: Ledger, group: str) -> list[Sync]:
     while page:
         found += page
         page = await ledger.syncs(wanted, after=page[-1].key, limit=_PAGE)
+    return found
+
+
+async def all_wallets(ledger: Ledger, group: str | None) -> list[Wallet]:
+    """Returns all wallets of a group, or of all groups, in the order of their keys."""
+    found = list[Wallet]()
+    page = await ledger.wallets(group, limit=_PAGE)
+    while page:
+        found += page
+        page = await ledger.wallets(group, after=page[-1].key, limit=_PAGE)
     return found

@@ -35,7 +35,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     network: str  # whose rules apply to its blocks: others may use the same chain id
     above: int  # blocks that are stored above this height are watched for its movements
     epoch: int = 0  # in which its entries were written last
-    is_complete: bool = False  # whether no part of its history was missing then
+    is_complete: bool = False  # whether no part of its history was missing then, from block 0 on
     knows_coins: bool = False  # whether coins were looked for in every block
     as_of: int = -1  # the last block of that history
 

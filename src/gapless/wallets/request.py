@@ -15,6 +15,7 @@ from typing import TypedDict
 from gapless.blocks.plan import FetchRequest
 from gapless.blocks.request import FetchOptions, build_request
 from gapless.chains import Network, family_of, find_network
+from gapless.chains import networks as known_networks
 from gapless.chains.movements import WalletRules
 from gapless.config import Config
 from gapless.core.errors import BadSelector, UsageError
@@ -219,6 +220,11 @@ def endpoints_by_network(
         if owner is not None:
             found[owner.name].append(rest)
             continue
+        if separator and (other := _named(prefix, known_networks())) is not None:
+            raise UsageError(
+                f"an endpoint of `{other.name}` is given, which is not requested",
+                hint="leave it out, or request the network",
+            )
         settings = config.endpoints.get(text)
         network = None if settings is None else settings.network
         if network is None and len(chains) > 1:

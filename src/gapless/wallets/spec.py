@@ -35,6 +35,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     chain_id: int
     sink: str
     sink_id: str
+    endpoints: tuple[str, ...] = ()  # to ask for the names of tokens
 
     @property
     def chain(self) -> Network:

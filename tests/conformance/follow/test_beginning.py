@@ -8,11 +8,14 @@ import pytest
 
 import gapless
 from gapless.chains.opening import open_sink
+from gapless.core.backfill import State
 from gapless.core.errors import Conflict
 from gapless.core.ranges import RangeSet
 from gapless.core.remedies import RemoveFollow
 from gapless.devnode import Chain, DevNode
-from gapless.following import control
+from gapless.following import control, creation
+from gapless.following.spec import JOB
+from gapless.ledger import open_ledger
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access
 from gapless.sinks.requests import final_height
@@ -241,3 +244,26 @@ async def test_a_second_follow_of_the_same_sink_is_refused(stage: Stage, node: D
         async with stage.follow(node, name="two"):
             pass
     assert raised.value.remedy == RemoveFollow("one")
+
+
+async def test_of_two_follows_that_are_created_at_once_the_later_gives_way(
+    stage: Stage, node: DevNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage.follow(node, name="one"):
+        pass
+    looked: list[str] = []
+
+    async def seen_late(*where: Any) -> list[Any]:
+        """The first one was not there yet when the second one looked before it was created."""
+        looked.append("once")
+        return await same_follows(*where) if len(looked) > 1 else []
+
+    same_follows = creation._same_follows
+    monkeypatch.setattr(creation, "_same_follows", seen_late)
+    with pytest.raises(Conflict, match="`one` follows arbitrum-nova into"):
+        async with stage.follow(node, name="two"):
+            pass
+    ledger = await open_ledger(stage.ledger)
+    left = {it.spec["name"]: it.state for it in await ledger.backfills() if it.job == JOB}
+    await ledger.close()
+    assert left == {"one": State.PENDING, "two": State.CANCELLED}

@@ -144,10 +144,21 @@ class StoreMachine(RuleBasedStateMachine):
         if expected is None:
             self.model.retract(span, fence)
 
-    @rule(group=groups, addresses=some_wallets, above=st.integers(LOWEST - 1, LOWEST + 20))
-    def add_members(self, group: str, addresses: list[bytes], above: int) -> None:
-        self.run(self.store.add_members(group, NETWORK, RULES, addresses, above))
-        self.model.add_members(group, addresses, above)
+    @rule(
+        group=groups,
+        addresses=some_wallets,
+        above=st.integers(LOWEST - 1, LOWEST + 20),
+        searched=st.none() | st.integers(1, 20),
+    )
+    def add_members(
+        self, group: str, addresses: list[bytes], above: int, searched: int | None
+    ) -> None:
+        first = None if searched is None else max(above + 1 - searched, 0)
+        adding = self.store.add_members(
+            group, NETWORK, RULES, addresses, above, searched_from=first
+        )
+        self.run(adding)
+        self.model.add_members(group, addresses, above, first)
 
     @rule(group=groups, addresses=some_wallets, purge=st.booleans())
     def remove_members(self, group: str, addresses: list[bytes], purge: bool) -> None:

@@ -89,8 +89,7 @@ class Model:
             for it in [*self.facts.values()]:
                 if it.block_number == at:
                     self._forget(it)
-            for scanned in self.scanned.values():
-                scanned.pop(at, None)
+            self._lose_scans(at)
             self.retracted[at] = max(fence, self.retracted.get(at, 0))
 
     def refusal_of_retraction(self, span: Span, fence: int) -> Refusal | None:
@@ -134,14 +133,27 @@ class Model:
         self.sink.retract(span, fence)
         self.retract(span, fence)
 
-    def add_members(self, group: str, addresses: Collection[bytes], above: int) -> None:
+    def add_members(
+        self, group: str, addresses: Collection[bytes], above: int, searched_from: int | None
+    ) -> None:
         for address in addresses:
-            known = self.members.get((group, address), above)
-            self.members[group, address] = min(known, above)
-        for at, held in self.sink.tables["blocks"].items():
-            if at > above and self._is_complete(at):
-                span = Span(at, at)
-                self._watch(span, {*addresses}, moved(span, addresses, held.branch))
+            end = above if searched_from is None else self._end(address, searched_from, above)
+            known = self.members.get((group, address), end)
+            self.members[group, address] = min(known, end)
+            for at, held in self.sink.tables["blocks"].items():
+                if at > end and self._is_complete(at):
+                    span = Span(at, at)
+                    self._watch(span, {address}, moved(span, [address], held.branch))
+
+    def _end(self, address: bytes, first: int, last: int) -> int:
+        """The last height before the first one that no scan has looked at for an address."""
+        for at in range(first, last + 1):
+            if not any(
+                at in scanned and address in self.sets[set_]
+                for set_, scanned in self.scanned.items()
+            ):
+                return at - 1
+        return last
 
     def remove_members(self, group: str, addresses: Collection[bytes]) -> None:
         for address in addresses:
@@ -233,8 +245,16 @@ class Model:
         for it in [*self.facts.values()]:
             if hashes.get(it.block_number, it.block_hash) != it.block_hash:
                 self._forget(it)
-                for scanned in self.scanned.values():
-                    scanned.pop(it.block_number, None)
+                self._lose_scans(it.block_number)
+
+    def _lose_scans(self, height: int) -> None:
+        """Forgets that a height was scanned. Its next block is watched for those it was for."""
+        for set_, scanned in self.scanned.items():
+            if scanned.pop(height, None) is None:
+                continue
+            for (group, address), above in self.members.items():
+                if address in self.sets[set_]:
+                    self.members[group, address] = min(above, height - 1)
 
     def _forget(self, it: Movement) -> None:
         self.facts.pop(it.key, None)

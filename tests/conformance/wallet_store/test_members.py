@@ -94,6 +94,31 @@ async def test_plan_and_head_meet(store: WalletStore, sink: AccompaniedSink) -> 
     assert await known(store) == moved(ALL, US)
 
 
+async def test_blocks_that_scans_have_lost_are_watched(
+    store: WalletStore, sink: AccompaniedSink
+) -> None:
+    """A pass is not repeated where its blocks left the chain; their successors are watched."""
+    await sink.write(blocks(0, 20), 1)
+    await join(store, 20)
+    await store.write(scan(5, 20), frozenset(US), moved(Span(5, 20), US))
+    await sink.retract(CHAIN_ID, Span(3, 6), 2)
+    assert {it.above for it in await store.members(CHAIN_ID)} == {4}, "not below its own blocks"
+    await sink.write(blocks(3, 6), 3)
+    assert await known(store) == moved(Span(5, 20), US)
+
+
+async def test_blocks_that_scans_lost_before_joining_are_derived(
+    store: WalletStore, sink: AccompaniedSink
+) -> None:
+    await sink.write(blocks(0, 20), 1)
+    await store.write(scan(5, 15), frozenset(US), moved(Span(5, 15), US))
+    await sink.retract(CHAIN_ID, Span(8, 9), 2)
+    await sink.write(blocks(8, 9), 3)
+    await store.add_members("home", NETWORK, RULES, US, 15, searched_from=5)
+    assert {it.above for it in await store.members(CHAIN_ID)} == {7}
+    assert await known(store) == moved(Span(5, 20), US)
+
+
 async def test_joining_again_watches_from_the_lower_height(
     store: WalletStore, sink: AccompaniedSink
 ) -> None:

@@ -69,6 +69,24 @@ async def test_retracted_blocks_take_their_entries_along(
     assert amounts(await balances(target)) == truth(chain, HEAD, OWN)
 
 
+async def test_blocks_below_the_end_of_a_pass_may_leave_the_chain(
+    add: Add, fetch: Add, chain: Chain, target: str
+) -> None:
+    """A sink may hold blocks of a branch that its follow has not retracted yet."""
+    await fetch(f"0:{HEAD}", confirmations=0)
+    await add(*OWN)
+    lost = Span(LAST - 40, LAST - 20)
+    async with await open_sink(target, Access.WRITE) as sink:
+        await sink.retract(1337, lost, await sink.highest_fence())
+    assert amounts(await balances(target)) != truth(chain, HEAD, OWN)
+    await add(*OWN, confirmations=10)  # which plans later blocks only
+    assert not any(each.is_complete for each in await balances(target))
+    await fetch(f"0:{HEAD}", confirmations=0)
+    assert amounts(await balances(target)) == truth(chain, HEAD, OWN)
+    await add(*OWN, confirmations=0)
+    assert all(each.is_complete for each in await balances(target))
+
+
 async def test_a_follower_keeps_wallets_in_step_through_reorganisations(
     add: Add,
     node: DevNode,

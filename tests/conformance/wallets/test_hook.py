@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 
 import gapless
+from gapless.chains.movements import NOBODY
 from gapless.chains.opening import open_sink
 from gapless.core.backfill import State
+from gapless.core.errors import Unavailable
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode
 from gapless.ledger import open_ledger
 from gapless.ledger.syncs import Override, Sync, SyncState
+from gapless.providers import Absent, Pool
 from gapless.runtime.engine import Engine
 from gapless.sinks import Access
+from gapless.wallets import naming
 from gapless.wallets.categories import Category
 from gapless.wallets.functions import sync
 from gapless.wallets.plan import HOOK
@@ -35,6 +39,7 @@ from tests.conformance.wallets.stage import (
     balances,
     history,
     octets,
+    opened,
     truth,
 )
 
@@ -143,3 +148,45 @@ async def test_an_interrupted_run_is_resumed(
     await add(ALICE, scan=True)
     assert node.calls["eth_getBlockReceipts"] == LAST + 1
     assert amounts(await balances(target)) == truth(chain, LAST, [ALICE])
+
+
+async def test_it_asks_once_what_new_tokens_are_called(
+    add: Add, fetch: Add, node: DevNode, target: str
+) -> None:
+    await fetch(f"0:{LAST}")
+    await add(ALICE)
+    async with opened(target) as store:
+        tokens = {it.token for it in await store.balances("default")} - {NOBODY}
+        named = await store.tokens(1337, tokens)
+    assert len(named) > 1
+    asked = node.calls["eth_call"]
+    await add(ALICE, group="again")
+    unnamed = tokens - named.keys()  # whose contracts say nothing
+    assert (node.calls["eth_call"] > asked) == bool(unnamed)
+
+
+async def test_it_succeeds_where_no_node_says_what_tokens_are_called(
+    add: Add, target: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nobody(_: Pool) -> list[Absent]:
+        raise Unavailable("no endpoint can be used")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(naming, "Pool", type("Unreached", (Pool,), {"meet": nobody}))
+        (synced,) = await add(ALICE)
+    assert synced.state is SyncState.COMPLETE
+    assert all(it.is_complete for it in await balances(target) if it.token)
+    assert "tokens_unnamed" in [getattr(it, "action", None) for it in caplog.records]
+    await add(ALICE, BOB)
+    async with opened(target) as store:
+        assert await store.tokens(1337, {it.token for it in await balances(target)})
+
+
+async def test_a_history_that_starts_later_is_not_complete(
+    add: Add, fetch: Add, target: str
+) -> None:
+    await fetch(f"0:{LAST}")
+    await add(ALICE, start=30)
+    assert not any(it.is_complete for it in await balances(target))
+    await add(ALICE, start=0)
+    assert all(it.is_complete for it in await balances(target))

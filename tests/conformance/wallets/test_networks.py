@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 
 import gapless
 from gapless.chains.movements import MovementKind
-from gapless.core.errors import UsageError
+from gapless.core.errors import Unavailable, UsageError
 from gapless.devnode import DevNode, simulated
+from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.syncs import SyncState
 from gapless.runtime.engine import Engine
 from tests.conformance.wallets.conftest import Add
@@ -117,3 +119,37 @@ url = "{target}"
                 await worker.something_settled()
         assert (await states())["linea"] is not SyncState.COMPLETE
     assert {it.as_of for it in await balances(target)} == {LAST}
+
+
+async def test_a_network_that_cannot_be_reached_is_left_out(
+    add: Add, node: DevNode, other: DevNode, ledger: str, target: str
+) -> None:
+    rpc = [f"linea={other.url}", f"custom={node.url}"]
+    await other.__aexit__(None, None, None)
+    with pytest.raises(Unavailable):
+        await add(ALICE, networks=["linea", "custom"], rpc=rpc)
+    async with opened_ledger(ledger) as book:
+        (sync,) = await book.syncs()
+    assert (sync.network, sync.state) == ("custom", SyncState.COMPLETE)
+    async with DevNode(other.chain) as back:
+        rpc[0] = f"linea={back.url}"
+        syncs = await add(ALICE, networks=["linea", "custom"], rpc=rpc)
+    assert {each.network: each.state for each in syncs} == {
+        "custom": SyncState.COMPLETE,
+        "linea": SyncState.COMPLETE,
+    }
+    node.advance(5)
+    with pytest.raises(Unavailable):
+        await gapless.sync_wallets(rpc=rpc, to=target, ledger=ledger)
+    async with opened_ledger(ledger) as book:
+        ends = {each.network: each.heights.last for each in await book.syncs()}
+    assert ends["custom"] == ends["linea"] + 5
+    with pytest.raises(Unavailable):
+        await gapless.sync_wallets(networks="linea", rpc=rpc[0], to=target, ledger=ledger)
+
+
+@asynccontextmanager
+async def opened_ledger(url: str) -> AsyncIterator[Ledger]:
+    ledger = await open_ledger(url, create=False)
+    yield ledger
+    await ledger.close()

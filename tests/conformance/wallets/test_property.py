@@ -15,18 +15,23 @@ from gapless.chains.movements import NOBODY, Movement
 from gapless.core.ranges import RangeSet
 from gapless.devnode import Chain, DevNode, Limits, simulated
 from gapless.devnode.evm.accounts import Explained
+from gapless.devnode.evm.contracts import REVERTING
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.drafts import World
 from gapless.devnode.evm.postings import COINS, Cause
 from gapless.ledger import open_ledger
+from gapless.wallets.reconcile import reconcile
 from gapless.wallets.records import Scan
 from gapless.wallets.store.changing import is_remainder, is_traced
 from gapless.wallets.ways import Evidence
 from tests.conformance.wallets.stage import (
     PARAMETERS,
     SEEN,
+    accounts,
     amounts,
+    asset_of,
     balances,
+    explanation,
     octets,
     opened,
     truth,
@@ -35,7 +40,11 @@ from tests.conformance.wallets.stage import (
 HEAD = 120
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("seed", "target"),
+    [(0, "sqlite"), (1, "sqlite"), (2, "postgres"), (3, "postgres")],
+    indirect=["target"],
+)
 async def test_any_chain_and_any_way(seed: int, ledger: str, target: str) -> None:
     rng = Random(seed)
     chain = simulated(replace(PARAMETERS, blocks=HEAD, seed=seed))
@@ -68,10 +77,36 @@ async def test_any_chain_and_any_way(seed: int, ledger: str, target: str) -> Non
             await rng.choice(steps)()
         await gapless.add_wallets(wallets, "custom", scan=True, start=0, confirmations=10, **place)
         await gapless.fetch("custom", f"{HEAD - 30}:{HEAD}", confirmations=0, **place)
+        await _check_remainders(seed, node, chain, wallets, target)
     assert amounts(await balances(target)) == truth(chain, HEAD, wallets)
     book = await open_ledger(ledger)
     assert await book.check() == []
     await book.close()
+
+
+async def _check_remainders(
+    seed: int, node: DevNode, chain: Chain, wallets: Sequence[str], target: str
+) -> None:
+    """Compares what is unexplained with what the chain did not show, for every token.
+
+    One contract answers nothing, so its balances are unknown, and contracts answer nothing about
+    NFTs that were burnt.
+    """
+    silent = World(seed).tokens[REVERTING].lower()
+    async with opened(target) as store, accounts(node) as asked:
+        for wallet in wallets:
+            explained = explanation(chain, HEAD, wallet)
+            found = await reconcile(store, asked, "default", octets(wallet), chain.chain_id, HEAD)
+            for it in found:
+                asset = asset_of(it.token, it.token_id)
+                expected = explained.get(asset, Explained(0, 0))
+                is_burnt = it.token_id is not None and it.balance.on_chain is None
+                if asset.token == silent or is_burnt:
+                    assert it.balance.on_chain is None
+                    assert not (is_burnt and expected.balance)
+                    continue
+                assert it.balance.on_chain == expected.balance
+                assert it.balance.unexplained == expected.hidden
 
 
 LISTED, CHAIN = "base-goerli", 84_531

@@ -100,7 +100,12 @@ def test_what_is_computed_and_unexplained_is_what_is_on_chain(
 
 
 def test_a_balance_that_nobody_compared_is_unknown() -> None:
-    _, row = render_wallet.balance_table([balance(10**18)]).splitlines()
+    rows = render_wallet.balance_table([balance(10**18), balance(5, 7)]).splitlines()
+    assert rows[1].split() == ["ethereum", "ETH", "1", "unknown", "unknown", "199"]
+    head, row = render_wallet.balance_table([balance(10**18)]).splitlines()
+    assert "on-chain" not in head, "if nothing was compared"
+    assert row.split() == ["ethereum", "ETH", "1", "199"]
+    _, row = render_wallet.balance_table([balance(10**18)], is_asked=True).splitlines()
     assert row.split() == ["ethereum", "ETH", "1", "unknown", "unknown", "199"]
     _, row = render_wallet.balance_table([balance(5, 7, is_complete=False)]).splitlines()
     assert row.endswith("0.000000000000000002  199, incomplete")

@@ -74,6 +74,8 @@ def test_endpoints_of_several_networks_say_of_which_they_are() -> None:
         built(ALICE, networks=networks, rpcs=("https://node",))
     with pytest.raises(UsageError, match="is of `tron`"):
         built(ALICE, networks=networks, rpcs=("trx",))
+    with pytest.raises(UsageError, match="of `polygon` is given, which is not requested"):
+        built(ALICE, networks=networks, rpcs=("polygon=https://n.io",))
 
 
 @pytest.mark.parametrize(

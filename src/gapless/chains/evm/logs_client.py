@@ -7,7 +7,8 @@ that failed is ignored; the range is halved instead.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,11 +107,13 @@ class LogRanges:
         if not others:
             return None
         heights, avoid = set[int](), self._pool.names - others
+        parts = self._parts(part.span, selections, avoid, OPINION_PATIENCE)
         try:
-            async for each in self._parts(part.span, selections, avoid, OPINION_PATIENCE):
-                if each.endpoint not in others:
-                    return None
-                heights |= each.heights
+            async with aclosing(parts) as found:
+                async for each in found:
+                    if each.endpoint not in others:
+                        return None
+                    heights |= each.heights
         except SourceError:
             return None
         return frozenset(heights)
@@ -121,7 +124,7 @@ class LogRanges:
         selections: Sequence[Topics],
         avoid: Collection[str] = (),
         patience: float | None = None,
-    ) -> AsyncIterator[_Part]:
+    ) -> AsyncGenerator[_Part, None]:
         """Yield the logs of a span, part by part."""
         first = span.first
         while first <= span.last:

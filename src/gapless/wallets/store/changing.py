@@ -242,9 +242,14 @@ async def forget_other_branches(
 
 
 async def _cut_scans(tx: CompanionTransaction, chain_id: int, heights: RangeSet) -> None:
-    """Forget that some heights were scanned for any set."""
+    """Forget that some heights were scanned for any set.
+
+    Passes are not repeated. So from the first of these heights on, blocks are watched for the
+    members that they were scanned for, and what the sink stores there next is not missed.
+    """
     for span in heights.spans:
         known = await scans.overlapping(tx, chain_id, span)
+        await scans.watch_again(tx, known, span)
         await scans.save(tx, known, coverage.cut(known, RangeSet.of(span)))
 
 

@@ -2,7 +2,8 @@
 
 Members come and go while nothing is written. So a transaction that writes blocks either knows a new
 member, or was committed before; then the member's movements are derived from the stored rows. From
-some height on, none is missed, and a scan finds those below it.
+some height on, none is missed, and scans find those below it. Where a scan is lost, because its
+blocks were retracted, members are watched from there on.
 
 A new interpretation of a group's movements is stamped with an epoch. An older one is refused. The
 store counts epochs, because several ledgers may have wallets in one group.
@@ -10,6 +11,7 @@ store counts epochs, because several ledgers may have wallets in one group.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
@@ -87,19 +89,39 @@ async def add(
     rules: WalletRules,
     addresses: frozenset[bytes],
     above: int,
+    searched_from: int | None,
 ) -> list[Movement]:
     """Register members, and derive what is stored above a height; see `WalletStore`."""
     chain_id = network.chain_id
     assert chain_id is not None
-    rows = [(group, chain_id, it, network.name, above, False) for it in sorted(addresses)]
-    await tx.execute_many(_ADD, rows)
     derived: list[Movement] = []
-    for span in await _complete(tx, chain_id, rules, above):
-        stored = await find_rows(tx, rules, chain_id, addresses, span)
-        found = await tx.compute(rules.movements, stored, network, addresses)
-        await changing.watch(tx, chain_id, span, addresses, found)
-        derived += found
+    for end, some in (await _by_end(tx, chain_id, addresses, searched_from, above)).items():
+        rows = [(group, chain_id, it, network.name, end, False) for it in sorted(some)]
+        await tx.execute_many(_ADD, rows)
+        for span in await _complete(tx, chain_id, rules, end):
+            stored = await find_rows(tx, rules, chain_id, some, span)
+            found = await tx.compute(rules.movements, stored, network, some)
+            await changing.watch(tx, chain_id, span, some, found)
+            derived += found
     return derived
+
+
+async def _by_end(
+    tx: CompanionTransaction,
+    chain_id: int,
+    addresses: frozenset[bytes],
+    first: int | None,
+    last: int,
+) -> dict[int, frozenset[bytes]]:
+    """Return the addresses by the height up to which their scans have no hole."""
+    if first is None:
+        return {last: addresses}
+    found: defaultdict[int, set[bytes]] = defaultdict(set)
+    for address in addresses:
+        known = await scans.of_address(tx, chain_id, address)
+        holes = RangeSet.of((first, last)) - RangeSet(it.span for it in known)
+        found[holes.spans[0].first - 1 if holes else last].add(address)
+    return {end: frozenset(some) for end, some in found.items()}
 
 
 async def _complete(

@@ -42,6 +42,10 @@ _RETRACTED = (
 )
 _RETRACT = "INSERT INTO {wallet_retractions} VALUES ($1, $2, $3, $4)"
 _UNRETRACT = "DELETE FROM {wallet_retractions} WHERE chain_id = $1 AND first = $2"
+_WATCH_AGAIN = """
+UPDATE {wallet_members} SET above = $3 - 1 WHERE chain_id = $1 AND above >= $3 AND address IN
+  (SELECT address FROM {wallet_set_addresses} WHERE chain_id = $1 AND address_set = $2)
+"""
 _SETS = """
 SELECT a.address, s.first, s.last FROM {{wallet_set_addresses}} a
 JOIN {{wallet_scans}} s ON s.chain_id = a.chain_id AND s.address_set = a.address_set
@@ -78,6 +82,12 @@ async def save(tx: CompanionTransaction, before: Iterable[Scan], after: Iterable
         _DELETE, [(it.chain_id, it.address_set, it.span.first) for it in old - new]
     )
     await tx.execute_many(_INSERT, [_to_row(it) for it in new - old])
+
+
+async def watch_again(tx: CompanionTransaction, cut: Iterable[Scan], span: Span) -> None:
+    """Watch blocks for the members of scans from where they lose a span; see `members`."""
+    lost = [(it.chain_id, it.address_set, max(it.span.first, span.first)) for it in cut]
+    await tx.execute_many(_WATCH_AGAIN, lost)
 
 
 async def forget(tx: CompanionTransaction, chain_id: int, address_set: str) -> None:

@@ -13,7 +13,7 @@ After every transaction:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -155,7 +155,7 @@ class WalletStore:
 
     async def stream(
         self, chain_id: int, addresses: Collection[bytes], span: Span = EVERYTHING
-    ) -> AsyncIterator[list[Movement]]:
+    ) -> AsyncGenerator[list[Movement], None]:
         """Yield all that any number of addresses sent or received in a span, by block.
 
         Each piece is read in its own transaction, and has whole blocks.
@@ -195,16 +195,22 @@ class WalletStore:
         rules: WalletRules,
         addresses: Collection[bytes],
         above: int,
+        *,
+        searched_from: int | None = None,
     ) -> list[Movement]:
         """Make new blocks above a height be watched for movements of some addresses.
 
         Derive, store and return their movements in blocks above the height that are stored with
         all tables of the rules. A member that is watched from a lower height stays so.
+
+        `searched_from` is given if scans have covered everything from there up to the height. A
+        member whose scans have lost some of it since is watched from there.
         """
         await self._build_indexes(rules)
+        some = frozenset(addresses)
         return await self._change(
             _chain(network),
-            lambda tx: members.add(tx, group, network, rules, frozenset(addresses), above),
+            lambda tx: members.add(tx, group, network, rules, some, above, searched_from),
             alone=True,
         )
 
