@@ -32,11 +32,12 @@ from tests.evm_answers import (
     simulated_answers,
     small_real_answer,
     wanted_of,
+    without_receipts,
 )
 from tests.evm_core import CORE, assert_agree
 from tests.unit.evm.answers import CHAIN, HEIGHT, rich_block
 from tests.unit.evm.meanings import respelled, revalued
-from tests.unit.evm.mutations import flipped, mutated
+from tests.unit.evm.mutations import flipped, mutated, texts_of
 
 _LEVELS = (Level.OFF, Level.LINKS, Level.ROOTS, Level.SENDERS)
 _ROUND = 100  # answers for one seed
@@ -76,8 +77,11 @@ def main() -> int:
 
 def _subjects(folder: Path) -> list[Answers]:
     """Answers to change: of simulated blocks, of one with every key, and of real ones."""
+    parameters = Parameters(blocks=8, txs=3, fewest=0, seed=7)
+    raws, wanted = simulated_answers(parameters, range(2, 5), folder)
     subjects = [
-        simulated_answers(Parameters(blocks=8, txs=3, fewest=0, seed=7), range(2, 5), folder),
+        (raws, wanted),
+        ([*map(without_receipts, raws)], wanted),
         ([raw_block(HEIGHT, *rich_block())], wanted_of("custom", CHAIN, Level.OFF)),
     ]
     for at in range(len(SMALL)) if real_blocks() else ():
@@ -112,8 +116,8 @@ def _texts(raws: Sequence[EvmRawBlock], changed: Sequence[EvmRawBlock]) -> Itera
     """Yield the answers that were changed, as bytes in the notation of Python."""
     for before, after in zip(raws, changed, strict=True):
         if before is not after:
-            yield f"block {after.height}: {bytes(after.block)!r}"
-            yield f"receipts: {bytes(after.receipts or b'')!r}"
+            yield f"block {after.height}:"
+            yield from map(repr, texts_of(after))
 
 
 def _options() -> argparse.Namespace:
