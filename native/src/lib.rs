@@ -21,6 +21,7 @@ pub mod placement;
 mod python;
 pub mod read;
 pub mod rlp;
+pub mod rows;
 pub mod tables;
 pub mod trie;
 pub mod verdict;
