@@ -19,6 +19,7 @@ pub mod model;
 pub mod parse;
 pub mod placement;
 mod python;
+mod python_rows;
 pub mod read;
 pub mod rlp;
 pub mod rows;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use arrow_array::{Array, RecordBatch, StructArray, ffi};
+use arrow_array::{RecordBatch, StructArray, ffi};
 use arrow_data::ffi::FFI_ArrowArray;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -22,8 +22,12 @@ impl FromPyObject<'_, '_> for Imported {
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let exported = object.call_method0("__arrow_c_array__")?;
         let (schema, array): (Bound<PyCapsule>, Bound<PyCapsule>) = exported.extract()?;
-        let schema = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<FFI_ArrowSchema>();
-        let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<FFI_ArrowArray>();
+        let schema = schema
+            .pointer_checked(Some(c"arrow_schema"))?
+            .cast::<FFI_ArrowSchema>();
+        let array = array
+            .pointer_checked(Some(c"arrow_array"))?
+            .cast::<FFI_ArrowArray>();
         // SAFETY: by the interface, capsules of these names hold these structs, which are alive as
         // long as the capsules, and whoever imports an array moves it out.
         let rows = unsafe {
@@ -58,7 +62,9 @@ pub fn examine<'py>(
         logs: take("logs"),
         withdrawals: take("withdrawals"),
     };
-    let eras = supported.into_iter().map(|(start, checks)| (start, CheckSet(checks)));
+    let eras = supported
+        .into_iter()
+        .map(|(start, checks)| (start, CheckSet(checks)));
     let expected = Expected {
         network: network(&facts)?,
         chain_id,
@@ -74,5 +80,10 @@ fn proven<'py>(py: Python<'py>, it: Examined) -> PyResult<Proven<'py>> {
     for (name, rows) in it.tables {
         tables.set_item(name, Batch(rows))?;
     }
-    Ok((it.proof.proven.0, it.proof.unproven.0, it.with_receipts, tables))
+    Ok((
+        it.proof.proven.0,
+        it.proof.unproven.0,
+        it.with_receipts,
+        tables,
+    ))
 }

@@ -16,8 +16,14 @@ pub fn variable_size(rows: &RecordBatch) -> usize {
         _ => 0,
     };
     let sizes = rows.columns().iter().map(|it| {
-        let bytes = it.as_any().downcast_ref::<BinaryArray>().map(BinaryArray::value_offsets);
-        let text = it.as_any().downcast_ref::<StringArray>().map(StringArray::value_offsets);
+        let bytes = it
+            .as_any()
+            .downcast_ref::<BinaryArray>()
+            .map(BinaryArray::value_offsets);
+        let text = it
+            .as_any()
+            .downcast_ref::<StringArray>()
+            .map(StringArray::value_offsets);
         bytes.or(text).map_or(0, size)
     });
     sizes.sum()

@@ -47,6 +47,9 @@ pub struct Examined {
     pub tables: Vec<(&'static str, RecordBatch)>,
 }
 
+/// Tables that nothing is decoded to without transactions.
+const NOT_LIGHT: [&str; 2] = ["transactions", "logs"];
+
 /// How a block was fetched, as far as its rows tell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -73,7 +76,11 @@ pub fn examine(stored: &Stored, expected: &Expected) -> Option<Examined> {
             answer,
         });
     }
-    let names = tables::NAMES.into_iter().filter(|name| stored.has(name));
+    let is_restored = |name: &&str| form != Form::Light || !NOT_LIGHT.contains(name);
+    let names = tables::NAMES
+        .into_iter()
+        .filter(|name| stored.has(name))
+        .filter(is_restored);
     let decoded = names.map(|name| {
         let rows = tables::table(name, &accepted, expected.chain_id)?;
         Some((name, rows.ok()?))

@@ -28,11 +28,7 @@ const MOST_TRANSACTIONS: u64 = 1 << 20;
 pub fn restore(stored: &Stored, chain_id: u64) -> Option<Vec<Answer>> {
     let others = [&stored.transactions, &stored.logs, &stored.withdrawals];
     let batches = others.into_iter().flatten().chain([&stored.blocks]);
-    if batches
-        .map(|rows| variable_size(rows))
-        .sum::<usize>()
-        > MOST_BYTES
-    {
+    if batches.map(variable_size).sum::<usize>() > MOST_BYTES {
         return None;
     }
     let blocks = BlockColumns::of(&stored.blocks)?;
