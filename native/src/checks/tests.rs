@@ -13,6 +13,8 @@ use crate::rlp;
 use crate::trie::Items;
 use crate::verdict::{HeaderForm, Network};
 
+type Alter = fn(&mut Answer);
+
 const HEIGHT: u64 = 64;
 /// The sender of the example in EIP-155.
 const SENDER: [u8; 20] = [
@@ -185,7 +187,7 @@ fn a_sealed_block_passes_all_checks() {
 
 #[test]
 fn each_alteration_is_refused_by_the_check_that_notices_it_first() {
-    let alterations: [(Check, fn(&mut Answer)); 16] = [
+    let alterations: [(Check, Alter); 16] = [
         (Check::Height, |it| it.block.number += 1),
         (Check::Counts, |it| it.receipts = Some(Vec::new())),
         (Check::Places, |it| {
@@ -222,7 +224,7 @@ fn each_alteration_is_refused_by_the_check_that_notices_it_first() {
 
 #[test]
 fn fields_that_follow_from_others_must_not_contradict_them() {
-    let alterations: [(Check, fn(&mut Answer)); 6] = [
+    let alterations: [(Check, Alter); 6] = [
         (Check::Derived, |it| receipt_mut(it).gas_used = Some(1)),
         (Check::Derived, |it| it.logs[0].removed = true),
         (Check::Derived, |it| receipt_mut(it).blob_gas_used = Some(1)),
