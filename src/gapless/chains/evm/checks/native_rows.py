@@ -12,14 +12,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from gapless.chains.derived_rows import differences
-from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.decode.restore import not_restored
+from gapless.chains.evm.native_checks import mask, proof
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.tables import TABLES
 from gapless.core.proof import Proof
-
-_CHECKS = tuple(Check)
-_BITS: Mapping[str, int] = {check: 1 << at for at, check in enumerate(_CHECKS)}
 
 
 class RowCore(Protocol):
@@ -46,9 +43,9 @@ def prove_rows(
     """Return what rows without a flaw prove; None if the reference must examine them."""
     stored = {it.name: tables[it.name] for it in TABLES if it.name in tables}
     rules = (network.header.value, network.byzantium, network.sprint)
-    eras = [(era.start, _mask(era.checks)) for era in network.eras]
+    eras = [(era.start, mask(era.checks)) for era in network.eras]
     batches = {name: _batch(rows) for name, rows in stored.items()}
-    found = core.examine(batches, rules, _mask(checks), eras, chain_id)
+    found = core.examine(batches, rules, mask(checks), eras, chain_id)
     if found is None:
         return None
     proven, unproven, with_receipts, decoded = found
@@ -57,7 +54,7 @@ def prove_rows(
         again = pa.table(rows).drop_columns([*skipped])
         if any(differences(name, stored[name], again)):
             return None
-    return Proof(_checks(proven), _checks(unproven))
+    return proof(proven, unproven)
 
 
 def _batch(rows: pa.Table) -> pa.RecordBatch:
@@ -66,11 +63,3 @@ def _batch(rows: pa.Table) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], rows.schema)
     [batch] = rows.combine_chunks().to_batches()
     return batch
-
-
-def _mask(checks: frozenset[str]) -> int:
-    return sum(_BITS[check] for check in checks)
-
-
-def _checks(mask: int) -> frozenset[str]:
-    return frozenset(check for check in _CHECKS if mask & _BITS[check])
