@@ -20,6 +20,7 @@ pub mod parse;
 pub mod placement;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
 mod python_rows;
 pub mod read;
 pub mod rlp;

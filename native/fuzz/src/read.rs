@@ -1,10 +1,14 @@
 //! Any bytes as the answers for a block: no panic, no endless loop, no unbounded memory.
 //!
+//! What was accepted is proven again from its rows, as `verify` does.
+//!
 //! The input is a byte of options, the block, a zero byte, the receipts, and, after another zero
 //! byte each, logs of a range and the same from a second node.
 #![no_main]
 
+use arrow_array::RecordBatch;
 use gapless_native::read::{RawBlock, Wanted, read};
+use gapless_native::rows::{Expected, Stored, examine};
 use gapless_native::tables::NAMES;
 use gapless_native::verdict::{Check, CheckSet, HeaderForm, Network};
 use libfuzzer_sys::fuzz_target;
@@ -48,7 +52,31 @@ fuzz_target!(|input: &[u8]| {
     };
     let found = read(&[raw], &wanted).expect("columns this short fit into Arrow");
     assert_eq!(found.good.len() + found.refused.len(), 1);
+    if !found.good.is_empty() {
+        prove_again(found.tables, &wanted);
+    }
 });
+
+fn prove_again(tables: Vec<(&str, RecordBatch)>, wanted: &Wanted) {
+    let mut rows = tables.into_iter().map(|(_, rows)| rows);
+    let Some(blocks) = rows.next() else {
+        return;
+    };
+    let [transactions, logs, withdrawals] = [rows.next(), rows.next(), rows.next()];
+    let stored = Stored {
+        blocks,
+        transactions,
+        logs,
+        withdrawals,
+    };
+    let expected = Expected {
+        network: wanted.network,
+        chain_id: wanted.chain_id,
+        asked: wanted.asked,
+        supported: vec![(0, ALL)],
+    };
+    let _ = examine(&stored, &expected);
+}
 
 /// The number that a block claims, so that its height does not refuse it before anything else.
 fn height_of(block: &[u8]) -> u64 {
