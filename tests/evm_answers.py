@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
@@ -56,6 +57,13 @@ def light(raw: EvmRawBlock) -> EvmRawBlock:
     block = json.loads(bytes(raw.block))
     block["transactions"] = [it["hash"] for it in block["transactions"]]
     return raw_block(raw.height, json.dumps(block).encode(), None)
+
+
+def without_receipts(raw: EvmRawBlock) -> EvmRawBlock:
+    """The same block from nodes that offer no receipts: with its logs, from two endpoints."""
+    receipts = json.loads(bytes(raw.receipts or b"[]"))
+    logs = Raw(json.dumps([log for each in receipts for log in each["logs"]]).encode())
+    return replace(raw, receipts=None, logs=logs, other_logs=logs)
 
 
 def real_answer(it: RealBlock) -> tuple[EvmRawBlock, Wanted]:

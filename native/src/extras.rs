@@ -144,7 +144,7 @@ fn undeclared<'k>(kept: &'k [Kept], implied: &[&Implied]) -> Members<'k> {
 }
 
 /// The declared fields of a transaction that contradict what its row implies, as JSON.
-fn strays(row: &Transaction, chain_id: u64) -> Vec<(&'static str, Vec<u8>)> {
+pub fn strays(row: &Transaction, chain_id: u64) -> Vec<(&'static str, Vec<u8>)> {
     let mut found = Vec::new();
     if let Some(id) = row.chain_id.filter(|id| *id != word(chain_id)) {
         found.push(("chainId", quantity(&id)));

@@ -20,8 +20,11 @@ pub mod parse;
 pub mod placement;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_rows;
 pub mod read;
 pub mod rlp;
+pub mod rows;
 pub mod tables;
 pub mod trie;
 pub mod verdict;

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict};
 
 use crate::model::Hash;
+use crate::python_rows::examine;
 use crate::read::{RawBlock, Reading, Wanted};
 use crate::tables;
 use crate::verdict::{Check, CheckSet, HeaderForm, Network, Refusal};
@@ -26,6 +27,8 @@ type RawArguments = (
     u32,
     Option<Hash>,
 );
+/// The form of headers, the height of Byzantium, and the length of a sprint.
+pub type NetworkFacts = (String, u64, u64);
 type GoodBlock = (u64, Py<PyBytes>, Py<PyBytes>, u32, u32);
 type RefusedBlock = (u64, &'static str, Option<u8>, String);
 type ReadResult<'py> = (Bound<'py, PyDict>, Vec<GoodBlock>, Vec<RefusedBlock>, bool);
@@ -66,7 +69,7 @@ impl FromPyObject<'_, '_> for Answer {
 
 /// A table that other libraries import without a copy, by Arrow's C data interface.
 #[pyclass(frozen)]
-struct Batch(RecordBatch);
+pub struct Batch(pub RecordBatch);
 
 #[pymethods]
 impl Batch {
@@ -93,7 +96,7 @@ fn read<'py>(
     py: Python<'py>,
     blocks: Vec<RawArguments>,
     light: bool,
-    network: (String, u64, u64),
+    facts: NetworkFacts,
     asked: u32,
     chain_id: u64,
     wanted: Vec<String>,
@@ -105,29 +108,36 @@ fn read<'py>(
     {
         return Err(PyValueError::new_err(format!("there is no table `{name}`")));
     }
-    let (header, byzantium, sprint) = &network;
     let wanted = Wanted {
         light,
-        network: Network {
-            header: header_form(header)?,
-            byzantium: *byzantium,
-            sprint: *sprint,
-        },
+        network: network(&facts)?,
         asked: CheckSet(asked),
         chain_id,
         tables: wanted.iter().map(String::as_str).collect(),
     };
-    let run = || catch_unwind(AssertUnwindSafe(|| crate::read::read(&raws, &wanted)));
-    match py.detach(run) {
-        Ok(Ok(reading)) => result(py, reading),
-        Ok(Err(error @ ArrowError::OffsetOverflowError(_))) => {
+    match without_lock(py, || crate::read::read(&raws, &wanted))? {
+        Ok(reading) => result(py, reading),
+        Err(error @ ArrowError::OffsetOverflowError(_)) => {
             Err(PyOverflowError::new_err(error.to_string()))
         }
-        Ok(Err(error)) => Err(PyRuntimeError::new_err(error.to_string())),
-        Err(_) => Err(PyRuntimeError::new_err(
-            "the compiled core failed; please report this",
-        )),
+        Err(error) => Err(PyRuntimeError::new_err(error.to_string())),
     }
+}
+
+/// Compute without Python's lock; a panic becomes an error.
+pub fn without_lock<T: Send>(py: Python<'_>, compute: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let computed = py.detach(|| catch_unwind(AssertUnwindSafe(compute)));
+    computed.map_err(|_| PyRuntimeError::new_err("the compiled core failed; please report this"))
+}
+
+/// The facts about a network that checks depend on.
+pub fn network(facts: &NetworkFacts) -> PyResult<Network> {
+    let (header, byzantium, sprint) = facts;
+    Ok(Network {
+        header: header_form(header)?,
+        byzantium: *byzantium,
+        sprint: *sprint,
+    })
 }
 
 fn raw_block(arguments: &RawArguments) -> RawBlock<'_> {
@@ -189,5 +199,6 @@ fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SCHEMA", tables::schema())?;
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;
+    module.add_function(wrap_pyfunction!(examine, module)?)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -129,6 +129,16 @@ pub struct Proof {
 }
 
 impl Proof {
+    /// What can be said of two blocks together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let proven = self.proven.and(other.proven);
+        Self {
+            proven,
+            unproven: self.unproven.or(other.unproven),
+        }
+    }
+
     /// What two examinations of one block found.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gapless.chains.evm.family import EVM
 from tests import forks
 from tests.acceptance.commands import PATIENCE
 from tests.acceptance.test_devnode import devnode
@@ -63,6 +64,7 @@ def test_a_good_node(node: str) -> None:
     assert rate["blocks_per_second"] > 10
     assert it.pop("calls") < 800
     assert len(it.pop("genesis")) == 66
+    assert it.pop("decoder") == str(EVM.decoder)
     assert it.pop("meaning")[:2] == [
         "the whole history is there",
         "a block with its receipts costs 2 calls",

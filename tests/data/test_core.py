@@ -17,7 +17,7 @@ from tests.data.recorded import (
     with_chains,
 )
 from tests.evm import DATASETS
-from tests.evm_answers import light, raw_block, real_answer, wanted_of
+from tests.evm_answers import light, raw_block, real_answer, wanted_of, without_receipts
 from tests.evm_core import assert_agree, with_core
 
 pytestmark = with_core
@@ -33,6 +33,8 @@ def test_real_blocks(it: RealBlock) -> None:
             asked = replace(wanted, datasets=frozenset(datasets), checks=EVM.level(level, datasets))
             given = raw if needs_receipts(datasets) else light(raw)
             assert_agree([given], asked, {it.height})
+            if raw.receipts is not None:
+                assert_agree([without_receipts(given)], asked)
 
 
 @with_blocks

@@ -61,6 +61,7 @@ _VARYING = {
     r'"(seconds|partitions_per_second)": [\d.]+': r'"\1": NUMBER',
     r"[\d.]+[kM]? (blocks|calls|partitions)/s": r"PACE \1/s",
     r"calls for this +[\d,]+": "CALLS",
+    r"^decoder +.*$": "DECODER",  # compiled where cargo is installed
     r"\S+:\d+:[0-9a-f]{6}\b": "WORKER",
     r'File "\S+/': 'File "/',
     r"fence=\d+": "FENCE",

@@ -109,8 +109,8 @@ FIELDS = {
     "UnusableEndpoint": "endpoint usable error hint",
     "UsableEndpoint": (
         "endpoint chain_id network client head finalized known_block genesis earliest_block"
-        " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls usable"
-        " meaning"
+        " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls"
+        " decoder usable meaning"
     ),
     "WalletDetails": ("group address label syncs searched followed_to balances last_activity"),
     "WithdrawalView": "withdrawn dry_run",

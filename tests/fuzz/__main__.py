@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from gapless.chains import Level
+from gapless.chains.evm.family import EVM
 from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.chains.family import Wanted
 from gapless.devnode import Parameters
@@ -30,12 +32,14 @@ from tests.evm_answers import (
     simulated_answers,
     small_real_answer,
     wanted_of,
+    without_receipts,
 )
 from tests.evm_core import CORE, assert_agree
 from tests.unit.evm.answers import CHAIN, HEIGHT, rich_block
 from tests.unit.evm.meanings import respelled, revalued
-from tests.unit.evm.mutations import flipped, mutated
+from tests.unit.evm.mutations import flipped, mutated, texts_of
 
+_LEVELS = (Level.OFF, Level.LINKS, Level.ROOTS, Level.SENDERS)
 _ROUND = 100  # answers for one seed
 _SETTINGS = settings(
     max_examples=_ROUND,
@@ -57,8 +61,10 @@ def main() -> int:
     number, tried = options.seed, 0
     while time.monotonic() < ends:
         raws, wanted = subjects[number % len(subjects)]
+        level = _LEVELS[number // len(subjects) % len(_LEVELS)]
+        checks = EVM.level(level, wanted.datasets)
         try:
-            _compare(raws, wanted, number)
+            _compare(raws, replace(wanted, checks=checks), number)
         except Exception as error:  # noqa: BLE001 - whatever it is, the seed finds it again
             print(f"seed {number}: {type(error).__name__}: {error}")
             print("\n".join(getattr(error, "__notes__", ())))
@@ -71,8 +77,11 @@ def main() -> int:
 
 def _subjects(folder: Path) -> list[Answers]:
     """Answers to change: of simulated blocks, of one with every key, and of real ones."""
+    parameters = Parameters(blocks=8, txs=3, fewest=0, seed=7)
+    raws, wanted = simulated_answers(parameters, range(2, 5), folder)
     subjects = [
-        simulated_answers(Parameters(blocks=8, txs=3, fewest=0, seed=7), range(2, 5), folder),
+        (raws, wanted),
+        ([*map(without_receipts, raws)], wanted),
         ([raw_block(HEIGHT, *rich_block())], wanted_of("custom", CHAIN, Level.OFF)),
     ]
     for at in range(len(SMALL)) if real_blocks() else ():
@@ -93,9 +102,22 @@ def _compare(raws: Sequence[EvmRawBlock], wanted: Wanted, number: int) -> None:
             revalued(raws).map(lambda it: it[1]),
         )
         changed = data.draw(st.one_of(*changes))
-        assert_agree(changed, wanted, data.draw(st.sets(st.sampled_from([raws[0].height]))))
+        samples = data.draw(st.sets(st.sampled_from([raws[0].height])))
+        try:
+            assert_agree(changed, wanted, samples)
+        except AssertionError as error:
+            error.add_note("\n".join(_texts(raws, changed)))
+            raise
 
     agree()
+
+
+def _texts(raws: Sequence[EvmRawBlock], changed: Sequence[EvmRawBlock]) -> Iterator[str]:
+    """Yield the answers that were changed, as bytes in the notation of Python."""
+    for before, after in zip(raws, changed, strict=True):
+        if before is not after:
+            yield f"block {after.height}:"
+            yield from map(repr, texts_of(after))
 
 
 def _options() -> argparse.Namespace:

@@ -17,7 +17,7 @@ from tests.data.recorded import real_blocks
 from tests.evm_answers import SMALL, light, raw_block, simulated_answers, small_real_answer
 from tests.unit.evm.answers import HEIGHT, rich_block
 
-OPTIONS = 4  # whether a block is light, and whether it is read in full
+OPTIONS = (0, 1, 2, 64, 66)  # light, in full, with all checks: see native/fuzz/src/read.rs
 PARAMETERS = Parameters(blocks=8, txs=3, fewest=0, seed=7)
 
 
@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     raws += [small_real_answer(at)[0] for at in range(len(SMALL)) if real_blocks()]
     for number, raw in enumerate(raws):
         parts = [bytes(it) for it in (raw.block, raw.receipts) if it is not None]
-        for options in range(OPTIONS):
+        for options in OPTIONS:
             content = bytes([options]) + b"\0".join(parts)
             (folder / f"seed-{number}-{options}").write_bytes(content)
 

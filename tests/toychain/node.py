@@ -36,9 +36,8 @@ class ToyNode:
         self._connections = set[ClientConnection]()
 
     async def __aenter__(self) -> Self:
-        serve = asyncio.get_running_loop().create_server
         connection = partial(ClientConnection, self._respond, self._connections, packing=False)
-        self._server = await serve(connection, "127.0.0.1", 0)
+        self._server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
         self.url = "http://{}:{}".format(*self._server.sockets[0].getsockname())
         return self
 

@@ -65,8 +65,7 @@ class ToySource:
         return [*map(RawBlock, heights, repeat(answers.endpoint), answers.results)]
 
     async def head(self) -> int:
-        (answer,) = (await self._pool.ask([QUERIES.head])).results
-        return QUERIES.height(answer) or 0
+        return QUERIES.height((await self._pool.ask([QUERIES.head])).results[0]) or 0
 
     async def finalized(self) -> int | None:
         return None

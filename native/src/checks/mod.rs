@@ -16,6 +16,8 @@ mod range_logs;
 mod senders;
 pub mod state_sync;
 mod subject;
+#[cfg(test)]
+mod tests;
 
 use crate::model::Answer;
 use crate::verdict::{Check, CheckSet, Proof, Question, Refusal};

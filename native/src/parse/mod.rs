@@ -18,5 +18,5 @@ mod values;
 pub use block::{KeptBlock, parse_block};
 pub use lists::{write_hashes, write_object};
 pub use log::parse_range_logs;
-pub use object::{Kept, KeptRows};
+pub use object::{Kept, KeptRows, Parser};
 pub use receipt::{TEXTS, parse_receipts};

@@ -72,8 +72,8 @@ def mutated(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
         damaged = draw(st.integers(0, len(texts) - 1))
         texts[damaged] = draw(st.sampled_from(_DAMAGES))(draw, texts[damaged])
     if len(texts) > 1 and draw(st.integers(0, 19)) == 0:
-        other = raws[draw(st.integers(0, len(raws) - 1))].receipts
-        texts[1] = bytes(other or b"null")
+        others = texts_of(raws[draw(st.integers(0, len(raws) - 1))])
+        texts[1] = others[1] if len(others) > 1 else b"null"
     return with_texts(raws, which, texts)
 
 
@@ -81,24 +81,34 @@ def mutated(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
 def flipped(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
     """Change some bytes in the answers for one of the blocks, whatever they are part of."""
     which = draw(st.integers(0, len(raws) - 1))
-    texts = [bytearray(it) for it in (raws[which].block, raws[which].receipts) if it is not None]
+    texts = [bytearray(it) for it in texts_of(raws[which])]
     for _ in range(draw(st.integers(1, 3))):
         text = draw(st.sampled_from(texts))
         text[draw(st.integers(0, len(text) - 1))] = draw(st.sampled_from(_BYTES))
     return with_texts(raws, which, [bytes(text) for text in texts])
 
 
+def texts_of(raw: EvmRawBlock) -> list[bytes]:
+    """Return the answers for a block: the block itself, and its receipts or logs, if any."""
+    return [bytes(getattr(raw, name)) for name in _parts(raw)]
+
+
 def trees(raw: EvmRawBlock) -> list[Node]:
-    """Return the block and, if there are any, the receipts."""
-    return [taken_apart(bytes(it)) for it in (raw.block, raw.receipts) if it is not None]
+    """Return the answers for a block, taken apart."""
+    return [*map(taken_apart, texts_of(raw))]
+
+
+def _parts(raw: EvmRawBlock) -> list[str]:
+    names = ("block", "receipts", "logs", "other_logs")
+    return [name for name in names if getattr(raw, name) is not None]
 
 
 def with_texts(
     raws: Sequence[EvmRawBlock], which: int, texts: Sequence[bytes]
 ) -> list[EvmRawBlock]:
     """Replace the answers for one of the blocks."""
-    block, *receipts = map(Raw, texts)
-    changed = replace(raws[which], block=block, receipts=receipts[0] if receipts else None)
+    named = dict(zip(_parts(raws[which]), map(Raw, texts), strict=True))
+    changed = replace(raws[which], **named)  # type: ignore[arg-type]
     return [*raws[:which], changed, *raws[which + 1 :]]
 
 

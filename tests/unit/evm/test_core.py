@@ -26,6 +26,7 @@ from tests.evm_answers import (
     simulated_answers,
     small_real_answer,
     wanted_of,
+    without_receipts,
 )
 from tests.evm_core import CORE, assert_agree, with_core
 from tests.unit.evm.answers import CHAIN, HEIGHT, rich_block
@@ -93,6 +94,15 @@ class TestWholeAnswers:
         without = [replace(raws[0], receipts=None), *raws[1:]]
         assert_agree(without, wanted)
 
+    def test_logs_without_receipts(self, made: Answers) -> None:
+        raws, wanted = made
+        several = [*map(without_receipts, raws)]
+        alone = [replace(it, other_logs=None) for it in several]
+        for answers in (several, alone, [several[0], raws[1], alone[2]]):
+            for level in (Level.OFF, Level.LINKS, Level.ROOTS):
+                asked = wanted_of("custom", wanted.chain_id, level, NAMES)
+                assert not assert_agree(answers, asked).refused
+
     def test_known_hashes(self, made: Answers) -> None:
         raws, wanted = made
         hashes = assert_agree(raws, wanted).blocks
@@ -136,6 +146,13 @@ class TestChangedAnswers:
         given = [*map(light, raws)]
         asked = wanted_of("custom", wanted.chain_id, datasets=("blocks", "withdrawals"))
         assert_agree(data.draw(mutated(given)), asked, data.draw(_samples(given)))
+
+    @given(data=st.data())
+    @settings(RELAXED, max_examples=80)
+    def test_of_logs_without_receipts(self, made: Answers, data: st.DataObject) -> None:
+        raws, wanted = made
+        given = [*map(without_receipts, raws)]
+        assert_agree(data.draw(mutated(given)), wanted, data.draw(_samples(given)))
 
     @pytest.mark.parametrize("at", range(len(SMALL)))
     @given(data=st.data())

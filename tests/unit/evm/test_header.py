@@ -203,3 +203,9 @@ def test_a_gap_before_the_last_appended_field_is_an_empty_string() -> None:
 def test_a_damaged_header_raises_value_error(damage: dict[str, str | None]) -> None:
     with pytest.raises(ValueError, match=r"."):
         header(replace(GENESIS, **damage))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("step", ["13862b3f", "0X13862b3f", "xx13862b3f", "0x", "0x 1", 5, None])
+def test_a_field_that_no_decoder_has_examined_must_have_its_form(step: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        header(GNOSIS, HeaderForm.AURA, {"auraStep": step, "auraSeal": SEAL})

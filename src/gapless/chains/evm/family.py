@@ -79,8 +79,9 @@ class EvmFamily:
     @property
     def rows(self) -> RowProofs:
         from gapless.chains.evm.checks.rows import EvmRowProofs
+        from gapless.chains.evm.native import installed
 
-        return EvmRowProofs()
+        return EvmRowProofs(installed().module)
 
     @property
     def layouts(self) -> Mapping[str, LayoutSet]:

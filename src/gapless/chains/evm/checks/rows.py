@@ -24,8 +24,9 @@ from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.checks.check import check_block, check_range_logs
 from gapless.chains.evm.checks.completion import complete
 from gapless.chains.evm.checks.levels import checks_of
+from gapless.chains.evm.checks.native_rows import RowCore, prove_rows
 from gapless.chains.evm.decode.parsed import decode_parsed
-from gapless.chains.evm.decode.restore import RECEIPT_COLUMNS, Restored, restore
+from gapless.chains.evm.decode.restore import Restored, not_restored, restore
 from gapless.chains.evm.decode.structs import UNREADABLE, Block, LightBlock
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.tables import BLOCKS, LOGS, TRANSACTIONS, TRANSFERS, WITHDRAWALS
@@ -60,6 +61,9 @@ _EVERY_TABLE = (BLOCKS.name, TRANSACTIONS.name, LOGS.name, WITHDRAWALS.name)
 class EvmRowProofs:
     """See `gapless.chains.family.RowProofs`."""
 
+    def __init__(self, core: RowCore | None = None) -> None:
+        self._core = core  # the compiled core, if it is used
+
     def repeatable(self, claimed: frozenset[str]) -> frozenset[str]:
         """Return all checks but links, which are always checked; senders only if claimed.
 
@@ -79,7 +83,7 @@ class EvmRowProofs:
         self, rows: Mapping[str, pa.Table], network: Network, chain_id: int, checks: frozenset[str]
     ) -> Examined:
         assert isinstance(network, EvmNetwork)
-        return examine_rows(rows, network, chain_id, checks)
+        return examine_rows(rows, network, chain_id, checks, self._core)
 
     def derive(self, rows: Mapping[str, pa.Table], chain_id: int) -> Mapping[str, pa.Table]:
         return derived_tables(rows, chain_id)
@@ -92,12 +96,20 @@ def provable(checks: frozenset[str], datasets: Collection[str]) -> frozenset[str
 
 
 def examine_rows(
-    tables: Mapping[str, pa.Table], network: EvmNetwork, chain_id: int, checks: frozenset[str]
+    tables: Mapping[str, pa.Table],
+    network: EvmNetwork,
+    chain_id: int,
+    checks: frozenset[str],
+    core: RowCore | None = None,
 ) -> Examined:
-    """Prove consecutive blocks from all of their stored rows."""
+    """Prove consecutive blocks from all of their stored rows, with a compiled core if it can."""
     possible = provable(checks, [*tables])
+    if core is not None:
+        proof = prove_rows(core, tables, network, chain_id, possible)
+        if proof is not None:
+            return _compared(Examined(proof), tables, chain_id, possible)
     try:
-        blocks = [*restore(tables)]
+        found = _examine(tables, network, chain_id, possible)
     except UNREADABLE as error:  # a JSON column holds invalid JSON
         heights = one_array(tables[BLOCKS.name]["block_number"]).unique().to_pylist()
         if len(heights) == 1:
@@ -105,21 +117,35 @@ def examine_rows(
             return Examined(Proof(), [Flaw(heights[0], BLOCKS.name, message)])
         alone = ({name: _of(rows, {it}) for name, rows in tables.items()} for it in heights)
         return reduce(or_, (examine_rows(each, network, chain_id, checks) for each in alone))
+    return _compared(found, tables, chain_id, possible)
+
+
+def _compared(
+    found: Examined, tables: Mapping[str, pa.Table], chain_id: int, possible: frozenset[str]
+) -> Examined:
+    """Compare rows that were examined with derived ones, and each block with the one before."""
+    flaws = [*found.flaws]
+    if TRANSFERS.name in tables and (derived := derived_tables(tables, chain_id)):
+        flaws += derived_rows.contradictions(TRANSFERS, tables, derived[TRANSFERS.name])
+    if Check.LINK not in possible:
+        return Examined(found.proof, flaws)
+    flaws += _unlinked(tables[BLOCKS.name])
+    return Examined(found.proof | _LINKED, flaws)
+
+
+def _examine(
+    tables: Mapping[str, pa.Table], network: EvmNetwork, chain_id: int, possible: frozenset[str]
+) -> Examined:
+    """Prove each block, and compare its rows with what it decodes to."""
     proofs, good, flaws = [], list[Restored](), list[Flaw]()
-    for each in blocks:
+    for each in restore(tables):
         try:
             proofs.append(_proof(each, network, possible))
             good.append(each)
         except BadAnswer as error:
             flaws.append(Flaw(each.height, BLOCKS.name, str(error)))
     flaws += _contradictions(tables, good, chain_id)
-    if TRANSFERS.name in tables and (derived := derived_tables(tables, chain_id)):
-        flaws += derived_rows.contradictions(TRANSFERS, tables, derived[TRANSFERS.name])
-    proof = reduce(and_, proofs) if proofs else Proof()
-    if Check.LINK in possible:
-        flaws += _unlinked(blocks)
-        proof |= _LINKED
-    return Examined(proof, flaws)
+    return Examined(reduce(and_, proofs) if proofs else Proof(), flaws)
 
 
 def _proof(it: Restored, network: EvmNetwork, checks: frozenset[str]) -> Proof:
@@ -133,12 +159,13 @@ def _proof(it: Restored, network: EvmNetwork, checks: frozenset[str]) -> Proof:
     return proof | check_range_logs(it.block, it.logs, None, network, checks, it.height)
 
 
-def _unlinked(blocks: Sequence[Restored]) -> Iterator[Flaw]:
+def _unlinked(blocks: pa.Table) -> Iterator[Flaw]:
     """Yield a flaw for each block that does not link to the one before it."""
-    for before, each in pairwise(blocks):
-        linked = each.block.parent_hash == before.block.hash
-        if each.height == before.height + 1 and not linked:
-            yield Flaw(each.height, BLOCKS.name, "its parent is not the block stored before it")
+    names = ("block_number", "hash", "parent_hash")
+    rows = zip(*(one_array(blocks[name]).to_pylist() for name in names), strict=True)
+    for (before, known, _), (height, _, parent) in pairwise(rows):
+        if height == before + 1 and parent != known:
+            yield Flaw(height, BLOCKS.name, "its parent is not the block stored before it")
 
 
 def _contradictions(
@@ -162,7 +189,7 @@ def _contradictions(
             continue
         for name, again in decoded.items():
             if name in tables:
-                skipped = _not_restored(name, tables, receipts=form == "receipts")
+                skipped = not_restored(name, tables, receipts=form == "receipts")
                 yield from differences(name, stored[name], again.drop_columns([*skipped]))
 
 
@@ -178,18 +205,6 @@ def _by_form(blocks: Sequence[Restored]) -> dict[str, list[Restored]]:
         form = "light" if light else "logs" if each.logs is not None else "full"
         found.setdefault("receipts" if each.receipts is not None else form, []).append(each)
     return found
-
-
-def _not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
-    """Return the columns of a table that depend on rows which are not stored."""
-    if name == TRANSACTIONS.name:
-        return frozenset() if receipts else RECEIPT_COLUMNS
-    found = {"transfer_count"} if name == BLOCKS.name else set()
-    if name == BLOCKS.name and not receipts:
-        found.add("log_count")
-    if name == BLOCKS.name and WITHDRAWALS.name not in tables:
-        found.add("withdrawal_count")
-    return frozenset(found)
 
 
 def _of(rows: pa.Table, heights: set[int]) -> pa.Table:

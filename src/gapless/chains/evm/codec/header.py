@@ -16,6 +16,7 @@ networks have; they are passed in `more`, under their JSON names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from operator import attrgetter
@@ -77,26 +78,51 @@ _APPENDED: Fields = (
     ("slot_number", number),
 )
 
-_AVALANCHE_FEES: Fields = (("extDataGasUsed", number), ("blockGasCost", number))
+_is_quantity = re.compile("0x[0-9a-fA-F]{1,64}").fullmatch
+_is_data = re.compile("0x(?:[0-9a-fA-F]{2})*").fullmatch
+
+
+def _strict_number(field: str) -> str:
+    """Encode a quantity that no decoder has examined."""
+    if not _is_quantity(field):
+        raise ValueError(f"`{field[:70]}` is not a quantity")
+    return number(field)
+
+
+def _strict_data(field: str) -> str:
+    """Encode bytes that no decoder has examined."""
+    if not _is_data(field):
+        raise ValueError(f"`{field[:70]}` is not whole bytes in hex")
+    return data(field)
+
+
+def _strict_word(field: str) -> str:
+    """Encode a word that no decoder has examined."""
+    _strict_data(field)
+    return word(field)
+
+
+_AVALANCHE_FEES: Fields = (("extDataGasUsed", _strict_number), ("blockGasCost", _strict_number))
 _AVALANCHE_BLOBS: Fields = (
     ("blob_gas_used", number),
     ("excess_blob_gas", number),
     ("parent_beacon_block_root", word),
 )
 _AVALANCHE_NEWER: Fields = tuple(
-    (name, number)
+    (name, _strict_number)
     for name in (
         *("timestampMilliseconds", "minDelayExcess", "targetExcess", "settledHeight"),
         *("settledGasUnix", "settledGasNumerator", "settledExcess"),
     )
 )
 _TEMPO: Fields = tuple(
-    (name, number) for name in ("mainBlockGeneralGasLimit", "sharedGasLimit", "timestampMillisPart")
+    (name, _strict_number)
+    for name in ("mainBlockGeneralGasLimit", "sharedGasLimit", "timestampMillisPart")
 )
 # Different clients of AuRa chains use different names.
 _AURA_SEALS: tuple[Fields, ...] = (
-    (("auraStep", number), ("auraSeal", data)),
-    (("step", number), ("signature", data)),
+    (("auraStep", _strict_number), ("auraSeal", _strict_data)),
+    (("step", _strict_number), ("signature", _strict_data)),
 )
 
 _front_of, _sealed_of = (attrgetter(*dict(fields)) for fields in (_FRONT, _SEALED))
@@ -148,7 +174,7 @@ def _avalanche(block: HeaderFields, more: More) -> str:
         *_avalanche_blobs_of(block),
         *_given(_AVALANCHE_NEWER, more),
     )
-    front = _all(_SEALED, _sealed_of(block)) + word(more["extDataHash"])
+    front = _all(_SEALED, _sealed_of(block)) + _strict_word(more["extDataHash"])
     return listed(front + _trailing(fields, values))
 
 

@@ -10,7 +10,7 @@ are omitted, as in the answer of an old node.
 from __future__ import annotations
 
 from binascii import hexlify
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -216,6 +216,18 @@ RECEIPT_COLUMNS = frozenset(
     for column in TRANSACTIONS[name].stored
 )
 """The columns of `transactions` that come from the receipt, at least in part."""
+
+
+def not_restored(name: str, tables: Collection[str], *, receipts: bool) -> frozenset[str]:
+    """Return the columns of a table that depend on rows which are not stored."""
+    if name == TRANSACTIONS.name:
+        return frozenset() if receipts else RECEIPT_COLUMNS
+    found = {"transfer_count"} if name == BLOCKS.name else set()
+    if name == BLOCKS.name and not receipts:
+        found.add("log_count")
+    if name == BLOCKS.name and WITHDRAWALS.name not in tables:
+        found.add("withdrawal_count")
+    return frozenset(found)
 
 
 def _extra(row: Row) -> dict[str, Raw]:
