@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import re
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import click
@@ -19,6 +21,17 @@ from gapless.core.similar import did_you_mean
 from gapless.runtime.signals import INTERRUPTED, sigterm_as_ctrl_c
 
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Imports without looking for garbage: what modules create is kept, now and later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class LazyGroup(click.Group):
@@ -34,7 +47,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(self._lazy[cmd_name][0])
+        with _without_collection():
+            module = importlib.import_module(self._lazy[cmd_name][0])
         command: click.Command = getattr(module, cmd_name)
         return command
 
