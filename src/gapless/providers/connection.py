@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from gapless.providers.transport import TransportFailure
 
+_LANDING_BYTES = 64 << 10
 _MOST_HEAD_BYTES = 64 << 10
 _MOST_LINE_BYTES = 4 << 10  # of the line that begins a chunk
 _WITHOUT_BODY = (204, 304)
@@ -59,12 +60,18 @@ class _Head(NamedTuple):
         return "close" not in wishes if self.version == "HTTP/1.1" else "keep-alive" in wishes
 
 
-class Connection(asyncio.Protocol):
-    """An open connection; the loop feeds what it receives, one task at a time takes it."""
+class Connection(asyncio.BufferedProtocol):
+    """An open connection; the loop feeds what it receives, one task at a time takes it.
+
+    A large body of known size is received where it stays, so its bytes are not moved from one
+    buffer to the next while Python's lock is held.
+    """
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
+        self._landing = memoryview(bytearray(_LANDING_BYTES))
         self._buffer = bytearray()
+        self._expected = memoryview(b"")  # room for what is still missing of a large body
         self._ended = False
         self._busy = False
         self._reusable = True
@@ -79,12 +86,19 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._expected or self._landing
+
+    def buffer_updated(self, nbytes: int) -> None:
         if not self._busy:
             self.abort()
-            return
-        self._buffer += data
-        self._wake()
+        elif self._expected:
+            self._expected = self._expected[nbytes:]
+            if not self._expected:
+                self._wake()
+        else:
+            self._buffer += self._landing[:nbytes]
+            self._wake()
 
     def eof_received(self) -> None:
         self._ended = True
@@ -178,11 +192,26 @@ class Connection(asyncio.Protocol):
         return self._taken(at + len(mark))[:at]
 
     async def _exactly(self, size: int) -> bytes:
+        if size > max(_LANDING_BYTES, len(self._buffer)):
+            return await self._landed(size)
         while len(self._buffer) < size:
             if self._ended:
                 raise EOFError
             await self._more()
         return self._taken(size)
+
+    async def _landed(self, size: int) -> bytes:
+        """Bytes that are received into their own buffer, after those that are here already."""
+        whole = bytearray(size)
+        view = memoryview(whole)
+        view[: len(self._buffer)] = self._buffer
+        self._expected = view[len(self._buffer) :]
+        self._buffer.clear()
+        while self._expected:
+            if self._ended:
+                raise EOFError
+            await self._more()
+        return bytes(whole)
 
     def _taken(self, size: int) -> bytes:
         with memoryview(self._buffer) as view:

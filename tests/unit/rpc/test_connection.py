@@ -43,12 +43,22 @@ class Wire(asyncio.Transport):
         self.written += b"".join(list_of_data)
         loop = asyncio.get_running_loop()
         for piece in self._pieces:
-            loop.call_soon(self.connection.data_received, piece)
+            loop.call_soon(deliver, self.connection, piece)
         if self._ends:
             loop.call_soon(self.connection.eof_received)
 
     def abort(self) -> None:
         self.aborted = True
+
+
+def deliver(connection: Connection, data: bytes) -> None:
+    """Feeds data as a loop does: as much at a time as the connection has room for."""
+    while data:
+        room = connection.get_buffer(-1)
+        size = min(len(room), len(data))
+        room[:size] = data[:size]
+        connection.buffer_updated(size)
+        data = data[size:]
 
 
 async def exchanged(
@@ -77,6 +87,22 @@ def test_the_pieces_in_which_a_response_arrives_do_not_matter(
     received, connection, _ = asyncio.run(exchanged(*pieces))
     assert (received.status, received.body) == (200, b"hello")
     assert connection.is_reusable
+
+
+@given(st.integers(0, 300_000), st.lists(st.integers(1, 300_000), max_size=5), st.booleans())
+def test_a_large_body_arrives_unchanged(size: int, edges: list[int], ends: bool) -> None:
+    body = (b"0123456789" * 30_000)[:size]
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (size, body)
+    cuts = [0, *sorted(edges), len(whole)]
+    pieces = [whole[start:end] for start, end in pairwise(cuts)]
+    received, connection, _ = asyncio.run(exchanged(*pieces, ends=ends))
+    assert received.body == body
+    assert connection.is_reusable is not ends
+
+
+async def test_a_large_body_that_ends_early_is_an_error() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n"
+    assert await refused(head, bytes(299_999), ends=True) == "the answer broke off"
 
 
 @given(st.sampled_from(WHOLE), st.data())
@@ -163,7 +189,7 @@ async def test_some_responses_have_no_body(status: int) -> None:
 
 async def test_bytes_that_nobody_asked_for_close_an_idle_connection() -> None:
     _, connection, wire = await exchanged(PLAIN)
-    connection.data_received(PLAIN)
+    deliver(connection, PLAIN)
     assert wire.aborted
     assert not connection.is_reusable
 
