@@ -7,7 +7,7 @@ same eight bytes, interpreted as SQLite does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -25,10 +25,15 @@ def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
     return [column for column in table if rows[column.name].null_count < rows.num_rows]
 
 
-def to_tuples(columns: Sequence[Column], rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Return some columns of the rows as values for SQLite."""
-    values = (_values(one_array(rows[column.name]), column.kind) for column in columns)
-    return zip(*values, strict=True)
+def to_tuples(
+    columns: Sequence[Column], rows: pa.Table, at_once: int = 1
+) -> Iterator[tuple[Any, ...]]:
+    """Return some columns of the rows as values for SQLite, each tuple for `at_once` rows."""
+    if not rows.num_rows:
+        return iter(())
+    values = [_values(one_array(rows[column.name]), column.kind) for column in columns]
+    places = (each[place::at_once] for place in range(at_once) for each in values)
+    return zip(*places, strict=True)
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -42,7 +47,7 @@ def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]
     return pa.table(arrays, schema)
 
 
-def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
+def _values(array: pa.Array, kind: Kind) -> list[Any]:
     if kind.is_text:
         texts: list[Any] = array.to_pylist()
         return texts

@@ -30,6 +30,7 @@ from gapless.sinks.sqlite.rows import columns_with_values, to_arrow, to_tuples
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_ROWS_AT_ONCE = 8  # per statement, which costs less than 8 statements
 _SMALL = 32 << 20  # bytes of a file whose indexes are built in less than a second
 _OBSERVERS = f"SELECT ({feed.IS_READ}), ({companion.NAMES})"
 _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
@@ -106,9 +107,14 @@ class SqliteTables:
             return
         columns = columns_with_values(table, rows)
         names = ", ".join(f'"{column.name}"' for column in columns)
-        marks = ", ".join("?" for _ in columns)
-        insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - ours
-        self._connection.executemany(insert, to_tuples(columns, rows))
+        marks = f"({', '.join('?' for _ in columns)})"
+        insert = f"INSERT INTO {table.name} ({names}) VALUES "  # noqa: S608 - ours
+        whole = rows.num_rows - rows.num_rows % _ROWS_AT_ONCE
+        several = insert + ", ".join([marks] * _ROWS_AT_ONCE)
+        self._connection.executemany(
+            several, to_tuples(columns, rows.slice(0, whole), _ROWS_AT_ONCE)
+        )
+        self._connection.executemany(insert + marks, to_tuples(columns, rows.slice(whole)))
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
