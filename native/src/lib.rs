@@ -4,5 +4,23 @@
 //! exchange arguments and results. The Python code of `gapless.chains.evm` is the reference: for any
 //! bytes, both must give the same tables, proofs, refused heights and error codes.
 
+pub mod bloom;
+pub mod checks;
+pub mod columns;
+pub mod completion;
+pub mod encoding;
+mod extra_keys;
+pub mod extras;
+pub mod forms;
+pub mod header;
+pub mod json;
+pub mod keccak;
 pub mod model;
+pub mod parse;
+pub mod placement;
+mod python;
+pub mod read;
+pub mod rlp;
+pub mod tables;
+pub mod trie;
 pub mod verdict;

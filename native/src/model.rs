@@ -16,6 +16,21 @@ pub struct Slice {
     pub len: u32,
 }
 
+impl Slice {
+    /// Positions of an arena, which is shorter than 4 GiB: `read` accepts no longer answers.
+    pub fn between(start: usize, end: usize) -> Self {
+        Self {
+            start: start as u32,
+            len: (end - start) as u32,
+        }
+    }
+
+    pub fn of(self, arena: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        &arena[start..start + self.len as usize]
+    }
+}
+
 /// The answers for one block.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -25,12 +40,13 @@ pub struct Answer {
     pub receipts: Option<Vec<Receipt>>,
     /// The logs of all receipts, in order.
     pub logs: Vec<Log>,
+    /// Logs of `eth_getLogs`, if they were requested instead of receipts.
+    pub range: Option<RangeLogs>,
 }
 
 impl Answer {
     pub fn bytes(&self, slice: Slice) -> &[u8] {
-        let start = slice.start as usize;
-        &self.arena[start..start + slice.len as usize]
+        slice.of(&self.arena)
     }
 
     pub fn logs_of(&self, receipt: &Receipt) -> &[Log] {
@@ -130,7 +146,8 @@ pub struct Transaction {
     pub extra: Slice,
 }
 
-/// A list that is stored as JSON: the text of its column, and its items.
+/// A list that is stored as JSON: the text of its column, and its items. The text of a list without
+/// items may be empty, which stands for `[]`.
 #[derive(Debug, Default)]
 pub struct AccessList {
     pub text: Slice,
@@ -185,6 +202,9 @@ pub struct Receipt {
     pub root: Option<Hash>,
     pub logs_bloom: Option<Box<Bloom>>,
     pub kind: Option<u8>,
+    /// Fields that are too rare for a column, in the order of `parse::TEXTS`.
+    pub texts: [Option<Slice>; 7],
+    pub timeboosted: Option<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -203,6 +223,24 @@ impl Log {
     pub fn topics(&self) -> &[Hash] {
         &self.topics[..usize::from(self.topic_count)]
     }
+}
+
+/// The logs of a block from a node that does not offer receipts.
+#[derive(Debug, Default)]
+pub struct RangeLogs {
+    pub logs: Vec<RangeLog>,
+    /// The same from a second endpoint, if one answered.
+    pub others: Option<Vec<RangeLog>>,
+}
+
+/// A log of `eth_getLogs`, with its own reference to its block and transaction.
+#[derive(Debug, Default)]
+pub struct RangeLog {
+    pub log: Log,
+    pub block_hash: Hash,
+    pub block_number: u64,
+    pub transaction_hash: Hash,
+    pub transaction_index: u64,
 }
 
 #[derive(Debug, Default)]

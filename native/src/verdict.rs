@@ -26,8 +26,35 @@ pub enum Check {
 }
 
 impl Check {
+    /// By which `gapless.chains.evm.check_names` calls them.
+    pub const NAMES: [&str; 19] = [
+        "height",
+        "link",
+        "counts",
+        "places",
+        "empty",
+        "gas",
+        "receipt_blooms",
+        "bloom",
+        "header_hash",
+        "receipts_root",
+        "state_sync",
+        "transactions_root",
+        "withdrawals_root",
+        "derived",
+        "prices",
+        "log_index",
+        "senders",
+        "agreed",
+        "anchor",
+    ];
+
     pub const fn bit(self) -> u32 {
         1 << self as u8
+    }
+
+    pub const fn alone(self) -> CheckSet {
+        CheckSet(self.bit())
     }
 }
 
@@ -42,6 +69,25 @@ impl CheckSet {
 
     pub fn add(&mut self, check: Check) {
         self.0 |= check.bit();
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 }
 
@@ -80,6 +126,18 @@ pub struct Question {
 pub struct Proof {
     pub proven: CheckSet,
     pub unproven: CheckSet,
+}
+
+impl Proof {
+    /// What two examinations of one block found.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let proven = self.proven.or(other.proven);
+        Self {
+            proven,
+            unproven: self.unproven.or(other.unproven).without(proven),
+        }
+    }
 }
 
 /// Why a block is refused.

@@ -1,0 +1,198 @@
+//! The Python module: exchange arguments and results, and do everything else without Python's lock.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::ffi::FFI_ArrowSchema;
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyDict};
+
+use crate::model::Hash;
+use crate::read::{RawBlock, Reading, Wanted};
+use crate::tables;
+use crate::verdict::{Check, CheckSet, HeaderForm, Network, Refusal};
+
+/// The arena of a block has 32-bit positions, and holds at most a few copies of its answers.
+const MOST_BYTES: usize = 1 << 30;
+
+type RawArguments = (
+    u64,
+    Answer,
+    Option<Answer>,
+    Option<Answer>,
+    Option<Answer>,
+    bool,
+    u32,
+    Option<Hash>,
+);
+type GoodBlock = (u64, Py<PyBytes>, Py<PyBytes>, u32, u32);
+type RefusedBlock = (u64, &'static str, Option<u8>, String);
+type ReadResult<'py> = (Bound<'py, PyDict>, Vec<GoodBlock>, Vec<RefusedBlock>, bool);
+
+/// The bytes of an answer, in memory of Python's.
+enum Answer {
+    /// They cannot change while the buffer is held.
+    Borrowed(PyBuffer<u8>),
+    Copied(Vec<u8>),
+}
+
+impl Answer {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Copied(bytes) => bytes,
+            Self::Borrowed(buffer) if buffer.item_count() == 0 => &[],
+            // SAFETY: the buffer is contiguous and read-only, was exported as bytes, and is held by
+            // `self`; so it is valid and unchanged for as long as the slice.
+            Self::Borrowed(buffer) => unsafe {
+                std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.item_count())
+            },
+        }
+    }
+}
+
+impl FromPyObject<'_, '_> for Answer {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let buffer = PyBuffer::<u8>::get(&object)?;
+        if buffer.readonly() && buffer.is_c_contiguous() {
+            return Ok(Self::Borrowed(buffer));
+        }
+        buffer.to_vec(object.py()).map(Self::Copied)
+    }
+}
+
+/// A table that other libraries import without a copy, by Arrow's C data interface.
+#[pyclass(frozen)]
+struct Batch(RecordBatch);
+
+#[pymethods]
+impl Batch {
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        drop(requested_schema); // the interface allows to ignore it
+        let rows = StructArray::from(self.0.clone());
+        let fail = |error: arrow_schema::ArrowError| PyRuntimeError::new_err(error.to_string());
+        let array: FFI_ArrowArray = FFI_ArrowArray::new(&rows.to_data());
+        let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(fail)?;
+        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
+        Ok((
+            schema,
+            PyCapsule::new_with_value(py, array, c"arrow_array")?,
+        ))
+    }
+}
+
+/// Parse, check and decode the answers for some blocks.
+#[pyfunction]
+fn read<'py>(
+    py: Python<'py>,
+    blocks: Vec<RawArguments>,
+    light: bool,
+    network: (String, u64, u64),
+    asked: u32,
+    chain_id: u64,
+    wanted: Vec<String>,
+) -> PyResult<ReadResult<'py>> {
+    let raws: Vec<RawBlock> = blocks.iter().map(raw_block).collect();
+    if raws.iter().any(|raw| raw.size() > MOST_BYTES) {
+        return Err(PyOverflowError::new_err(
+            "the answers for a block have more than 1 GiB",
+        ));
+    }
+    if let Some(name) = wanted
+        .iter()
+        .find(|name| !tables::NAMES.contains(&name.as_str()))
+    {
+        return Err(PyValueError::new_err(format!("there is no table `{name}`")));
+    }
+    let (header, byzantium, sprint) = &network;
+    let wanted = Wanted {
+        light,
+        network: Network {
+            header: header_form(header)?,
+            byzantium: *byzantium,
+            sprint: *sprint,
+        },
+        asked: CheckSet(asked),
+        chain_id,
+        tables: wanted.iter().map(String::as_str).collect(),
+    };
+    let run = || catch_unwind(AssertUnwindSafe(|| crate::read::read(&raws, &wanted)));
+    match py.detach(run) {
+        Ok(Ok(reading)) => result(py, reading),
+        Ok(Err(error)) => Err(PyOverflowError::new_err(error.to_string())),
+        Err(_) => Err(PyRuntimeError::new_err(
+            "the compiled core failed; please report this",
+        )),
+    }
+}
+
+fn raw_block(arguments: &RawArguments) -> RawBlock<'_> {
+    let (height, block, receipts, logs, other_logs, full, supported, anchor) = arguments;
+    RawBlock {
+        height: *height,
+        block: block.bytes(),
+        receipts: receipts.as_ref().map(Answer::bytes),
+        logs: logs.as_ref().map(Answer::bytes),
+        other_logs: other_logs.as_ref().map(Answer::bytes),
+        full: *full,
+        supported: CheckSet(*supported),
+        anchor: *anchor,
+    }
+}
+
+fn header_form(name: &str) -> PyResult<HeaderForm> {
+    match name {
+        "ethereum" => Ok(HeaderForm::Ethereum),
+        "aura" => Ok(HeaderForm::Aura),
+        "avalanche" => Ok(HeaderForm::Avalanche),
+        "tempo" => Ok(HeaderForm::Tempo),
+        _ => Err(PyValueError::new_err(format!(
+            "there is no form of header `{name}`"
+        ))),
+    }
+}
+
+fn result<'py>(py: Python<'py>, reading: Reading<'_>) -> PyResult<ReadResult<'py>> {
+    let tables = PyDict::new(py);
+    for (name, rows) in reading.tables {
+        tables.set_item(name, Batch(rows))?;
+    }
+    let bytes = |hash: &Hash| PyBytes::new(py, hash).unbind();
+    let good = reading.good.iter().map(|it| {
+        let (proven, unproven) = (it.proof.proven.0, it.proof.unproven.0);
+        (
+            it.height,
+            bytes(&it.hash),
+            bytes(&it.parent_hash),
+            proven,
+            unproven,
+        )
+    });
+    let refused = reading
+        .refused
+        .into_iter()
+        .map(|(height, refusal)| match refusal {
+            Refusal::BadAnswer(finding) => (height, "bad_answer", None, finding),
+            Refusal::BadBlock(check, finding) => (height, "bad_block", Some(check as u8), finding),
+        });
+    Ok((tables, good.collect(), refused.collect(), reading.has_extra))
+}
+
+#[pymodule]
+fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("SCHEMA", tables::schema())?;
+    module.add("CHECKS", Check::NAMES)?;
+    module.add_class::<Batch>()?;
+    module.add_function(wrap_pyfunction!(read, module)?)
+}
