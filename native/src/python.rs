@@ -194,5 +194,6 @@ fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SCHEMA", tables::schema())?;
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;
+    crate::python_rows::register(module)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema, arrow_type, one_array
+from gapless.schema.native import compiled
 
+_compiled = compiled("sqlite_rows")
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
@@ -31,6 +33,16 @@ def to_tuples(
     """Return some columns of the rows as values for SQLite, each tuple for `at_once` rows."""
     if not rows.num_rows:
         return iter(())
+    if _compiled is None:
+        return reference_tuples(columns, rows, at_once)
+    wanted = rows.select([column.name for column in columns]).combine_chunks()
+    return iter(_compiled(*wanted.to_batches(), at_once))
+
+
+def reference_tuples(
+    columns: Sequence[Column], rows: pa.Table, at_once: int = 1
+) -> Iterator[tuple[Any, ...]]:
+    """Return the same values, without the compiled core."""
     values = [_values(one_array(rows[column.name]), column.kind) for column in columns]
     places = (each[place::at_once] for place in range(at_once) for each in values)
     return zip(*places, strict=True)
