@@ -23,17 +23,6 @@ from gapless.runtime.signals import INTERRUPTED, sigterm_as_ctrl_c
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Imports without looking for garbage: what modules create is kept, now and later."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 class LazyGroup(click.Group):
     """A group some of whose commands live in modules of their own, and come first."""
 
@@ -95,6 +84,17 @@ def gapless() -> None:
     Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 finished with failures
     or gaps, 2 wrong usage or unusable ledger, 130 interrupted by Ctrl-C or SIGTERM and resumable.
     """
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Imports without looking for garbage: what modules create is kept, now and later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def main() -> None:
