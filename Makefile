@@ -6,6 +6,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
+CORE := $(VENV)/.core
+CORE_LOG := native/target/install.log
+CORE_SOURCES := $(shell find native -name target -prune -o -path native/fuzz -prune -o -type f -print)
+FUZZ_SECONDS := 30
+COVERAGE_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares
+RUST_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+HAS_CARGO := $(shell command -v cargo 2> /dev/null)
 # In syntax that old versions of Python can parse.
 REFUSE_OLD_PYTHON := import sys; sys.exit(None if sys.version_info >= (3, 11) else \
 	"Gapless needs Python 3.11 or newer; $(PYTHON) is %d.%d.%d. Set PYTHON=python3.11 or newer." \
@@ -25,7 +34,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: install
-install: $(STAMP) ## Create .venv with the locked dependencies and gapless itself
+install: $(STAMP) $(CORE) ## Create .venv with the locked dependencies, gapless itself and its compiled core
 
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c '$(REFUSE_OLD_PYTHON)'
@@ -35,12 +44,40 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m compileall -qq src
 	@touch $@
 
+# Nothing requires the compiled core: without it, Python does its work.
+$(CORE): $(STAMP) $(CORE_SOURCES)
+	@if [ -z "$(HAS_CARGO)" ]; then \
+		echo "Continuing without the compiled core: cargo is not installed. Python decodes blocks, more slowly."; \
+	elif ! $(MAKE) --no-print-directory native > /dev/null 2>&1; then \
+		$(PIP) uninstall -y gapless-native > /dev/null 2>&1; \
+		echo "Continuing without the compiled core: its build failed (see $(CORE_LOG)). Python decodes blocks, more slowly."; \
+	fi
+	@touch $@
+
+.PHONY: native
+native: $(STAMP) ## Build the compiled core and install it, or fail
+	@mkdir -p $(dir $(CORE_LOG))
+	@PATH="$(CURDIR)/$(BIN):$$PATH" CARGO_TARGET_DIR="$(CURDIR)/native/target" $(BIN)/python -m pip -v \
+		--disable-pip-version-check install --no-deps --no-build-isolation --force-reinstall ./native \
+		> $(CORE_LOG) 2>&1 || { tail -n 30 $(CORE_LOG); exit 1; }
+	@touch $(CORE)
+
+.PHONY: wheel
+wheel: $(STAMP) ## Build wheels of gapless and of the compiled core into dist
+	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
+	PATH="$(CURDIR)/$(BIN):$$PATH" CARGO_TARGET_DIR="$(CURDIR)/native/target" \
+		$(BIN)/maturin build --release --manifest-path native/Cargo.toml --out dist
+
 .PHONY: check
 check: install ## Lint, check formatting, types and the layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+ifneq ($(HAS_CARGO),)
+	cargo fmt --check --manifest-path native/Cargo.toml
+	CARGO_TARGET_DIR="$(CURDIR)/native/target" cargo clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml -- -D warnings
+endif
 
 .PHONY: test
 # Some of the tests show what they cover: see tests/conftest.py.
@@ -55,6 +92,21 @@ simulate: install ## Test the simulation, and run it two hundred times each for 
 	$(BIN)/python -m tests.simulation --follow --runs 200 --seed 1000 --jobs 2
 	$(BIN)/python -m tests.simulation --publish --runs 200 --jobs 2
 	$(BIN)/python -m tests.simulation --wallets --runs 30 --jobs 2
+
+.PHONY: fuzz
+# libFuzzer needs coverage counters, which the stable compiler inserts if asked in LLVM's words.
+fuzz: install ## Give the compiled core random answers for a minute; compare it with the reference
+ifeq ($(HAS_CARGO),)
+	@echo "Nothing to fuzz: cargo is not installed."
+else
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.seeds native/fuzz/corpus/read
+	RUSTFLAGS="$(COVERAGE_FLAGS)" cargo build --quiet --release --locked --target-dir native/fuzz/target \
+		--target $(RUST_HOST) --manifest-path native/fuzz/Cargo.toml
+	@mkdir -p native/fuzz/artifacts
+	native/fuzz/target/$(RUST_HOST)/release/read native/fuzz/corpus/read -max_total_time=$(FUZZ_SECONDS) \
+		-artifact_prefix=native/fuzz/artifacts/ -max_len=65536 -timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1
+endif
 
 .PHONY: soak
 soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
@@ -102,5 +154,6 @@ $(UV):
 
 .PHONY: clean
 clean: ## Remove everything that the other targets made
-	rm -rf $(VENV) .tools .coverage .coverage.* .hypothesis .*_cache dist
+	rm -rf $(VENV) .tools .coverage .coverage.* .hypothesis .*_cache dist native/target \
+		native/fuzz/target native/fuzz/corpus native/fuzz/artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

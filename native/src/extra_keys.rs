@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn reads_bytes() {
-        assert_eq!(given("\"0x\"").data().unwrap(), []);
+        assert!(given("\"0x\"").data().unwrap().is_empty());
         assert_eq!(given("\"0x01fF\"").data().unwrap(), [1, 255]);
         assert!(given("\"0x012\"").data().is_err());
         assert!(given("\"0x01\"").word().is_err());

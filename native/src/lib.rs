@@ -19,6 +19,7 @@ pub mod keccak;
 pub mod model;
 pub mod parse;
 pub mod placement;
+#[cfg(feature = "python")]
 mod python;
 mod python_rows;
 pub mod read;

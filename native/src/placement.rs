@@ -35,7 +35,11 @@ pub fn misplaced(answer: &Answer) -> Option<String> {
             "the transaction at position {at} has `transactionIndex` {found:#x}"
         ));
     }
-    let range = answer.range.as_ref().map_or(&[][..], |range| &range.logs);
+    // Logs of a range are stored only where receipts are absent.
+    let range = match (&answer.receipts, &answer.range) {
+        (None, Some(range)) => &range.logs[..],
+        _ => &[],
+    };
     if answer
         .logs
         .iter()

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use arrow_array::{Array, RecordBatch, StructArray};
 use arrow_data::ffi::FFI_ArrowArray;
+use arrow_schema::ArrowError;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
@@ -14,9 +15,6 @@ use crate::model::Hash;
 use crate::read::{RawBlock, Reading, Wanted};
 use crate::tables;
 use crate::verdict::{Check, CheckSet, HeaderForm, Network, Refusal};
-
-/// The arena of a block has 32-bit positions, and holds at most a few copies of its answers.
-const MOST_BYTES: usize = 1 << 30;
 
 type RawArguments = (
     u64,
@@ -44,8 +42,9 @@ impl Answer {
         match self {
             Self::Copied(bytes) => bytes,
             Self::Borrowed(buffer) if buffer.item_count() == 0 => &[],
-            // SAFETY: the buffer is contiguous and read-only, was exported as bytes, and is held by
-            // `self`; so it is valid and unchanged for as long as the slice.
+            // SAFETY: the buffer is contiguous, was exported as bytes, and is held by `self`, so it
+            // is valid for as long as the slice. It is read-only, and callers pass only `bytes` and
+            // parts of them, so it does not change.
             Self::Borrowed(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.item_count())
             },
@@ -79,14 +78,12 @@ impl Batch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         drop(requested_schema); // the interface allows to ignore it
         let rows = StructArray::from(self.0.clone());
-        let fail = |error: arrow_schema::ArrowError| PyRuntimeError::new_err(error.to_string());
-        let array: FFI_ArrowArray = FFI_ArrowArray::new(&rows.to_data());
+        let fail = |error: ArrowError| PyRuntimeError::new_err(error.to_string());
+        let array = FFI_ArrowArray::new(&rows.to_data());
         let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(fail)?;
         let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
-        Ok((
-            schema,
-            PyCapsule::new_with_value(py, array, c"arrow_array")?,
-        ))
+        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+        Ok((schema, array))
     }
 }
 
@@ -102,11 +99,6 @@ fn read<'py>(
     wanted: Vec<String>,
 ) -> PyResult<ReadResult<'py>> {
     let raws: Vec<RawBlock> = blocks.iter().map(raw_block).collect();
-    if raws.iter().any(|raw| raw.size() > MOST_BYTES) {
-        return Err(PyOverflowError::new_err(
-            "the answers for a block have more than 1 GiB",
-        ));
-    }
     if let Some(name) = wanted
         .iter()
         .find(|name| !tables::NAMES.contains(&name.as_str()))
@@ -128,7 +120,10 @@ fn read<'py>(
     let run = || catch_unwind(AssertUnwindSafe(|| crate::read::read(&raws, &wanted)));
     match py.detach(run) {
         Ok(Ok(reading)) => result(py, reading),
-        Ok(Err(error)) => Err(PyOverflowError::new_err(error.to_string())),
+        Ok(Err(error @ ArrowError::OffsetOverflowError(_))) => {
+            Err(PyOverflowError::new_err(error.to_string()))
+        }
+        Ok(Err(error)) => Err(PyRuntimeError::new_err(error.to_string())),
         Err(_) => Err(PyRuntimeError::new_err(
             "the compiled core failed; please report this",
         )),

@@ -2,6 +2,9 @@
 //!
 //! `docs/reference/answers.md` defines the phases, and which error the first one that fails gives.
 
+#[cfg(test)]
+mod tests;
+
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
@@ -14,6 +17,9 @@ use crate::parse::{parse_block, parse_range_logs, parse_receipts};
 use crate::placement::{misplaced, pair};
 use crate::tables::{Accepted, table};
 use crate::verdict::{CheckSet, Network, Proof, Question, Refusal};
+
+/// The arena of a block has 32-bit positions, and holds at most three copies of its answers.
+const MOST_BYTES: usize = 1 << 30;
 
 /// The answers for one block, as they were received.
 pub struct RawBlock<'a> {
@@ -31,7 +37,7 @@ pub struct RawBlock<'a> {
 
 impl RawBlock<'_> {
     /// The number of bytes of all answers.
-    pub fn size(&self) -> usize {
+    fn size(&self) -> usize {
         let others = [self.receipts, self.logs, self.other_logs];
         self.block.len()
             + others
@@ -72,8 +78,11 @@ pub struct Reading<'a> {
     pub has_extra: bool,
 }
 
-/// Read some blocks. An error means that a column would be too long for Arrow.
+/// Read some blocks. An error means that an answer or a column is too long.
 pub fn read<'a>(raws: &[RawBlock], wanted: &Wanted<'a>) -> Result<Reading<'a>, ArrowError> {
+    if let Some(raw) = raws.iter().find(|raw| raw.size() > MOST_BYTES) {
+        return Err(ArrowError::OffsetOverflowError(raw.size()));
+    }
     let mut reading = Reading::default();
     let mut accepted = Vec::with_capacity(raws.len());
     for raw in raws {

@@ -72,6 +72,13 @@ def _stat(pid: int) -> tuple[str, str]:
     return "", ""
 
 
+def usable_cores() -> int:
+    """How many processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def sync_folder(path: Path) -> None:
     """Makes the entries of a folder durable."""
     handle = os.open(path, os.O_RDONLY)
@@ -97,6 +104,7 @@ class System:
     random_bytes: Callable[[int], bytes] = secrets.token_bytes
     serial_thread: Callable[[str], SerialThread] = SerialThread
     executor: Callable[[int, str], Executor] = LaneExecutor
+    cores: Callable[[], int] = usable_cores
     process: Callable[[], Process] = this_process
     is_alive: Callable[[Process], bool] = is_alive
 

@@ -9,6 +9,7 @@ from operator import and_
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gapless.chains.decoder import PYTHON
 from gapless.chains.family import Examined, Flaw, ReadBlock, Reading, Wanted
 from gapless.chains.findings import Findings
 from gapless.chains.level import Level
@@ -33,7 +34,7 @@ class ToyFamily:
     tables: tuple[Table, ...] = (BLOCKS, MOVES)
     networks: tuple[Network, ...] = (_NETWORK, replace(_NETWORK, name="toy-custom", chain_id=None))
     checks: tuple[str, ...] = CHECKS
-    queries, wallets = QUERIES, None
+    queries, wallets, decoder = QUERIES, None, PYTHON
     layouts: Mapping[str, LayoutSet] = {}
 
     @property

@@ -1,7 +1,7 @@
 """The data plane of a block backfill: its endpoints, its sink, and the runs between them.
 
 A process opens one pipeline and all its runs share it: the limit on requests in flight, the
-learned provider limits, the decoding thread and the sink connection. The ledger stores only the
+learned provider limits, the decoding threads and the sink connection. The ledger stores only the
 names of endpoints and sinks; each process resolves a name through its own configuration.
 """
 
@@ -29,7 +29,7 @@ from gapless.core.heights import HIGHEST
 from gapless.core.proof import LINK
 from gapless.core.ranges import RangeSet, Span
 from gapless.ledger import Ledger
-from gapless.pipeline.block_reader import BlockReader
+from gapless.pipeline.block_reader import BlockReader, reading_threads
 from gapless.pipeline.flow import Flow, Sizes, Target, Units
 from gapless.pipeline.pinned import PinnedUnits
 from gapless.pipeline.stop import StopSignal, stop_on
@@ -239,7 +239,7 @@ class BlockPipeline:
 @contextmanager
 def pipeline_between(spec: BlocksSpec, pool: Pool, sink: Sink) -> Iterator[BlockPipeline]:
     """The pipeline between open endpoints and an open sink."""
-    with pool.system.executor(1, "gapless-decode") as threads:
+    with reading_threads(spec.family, pool.system) as threads:
         source = spec.family.source(pool, spec.chain, spec.datasets, spec.checks)
         reader = BlockReader(spec.family, source, spec.wanted, threads, pool.system)
         yield BlockPipeline(spec, pool, reader, sink, threads)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from gapless.chains.decoder import Decoder
 from gapless.chains.findings import Findings
 from gapless.chains.level import Level
 from gapless.chains.movements import WalletRules
@@ -166,6 +167,10 @@ class Family(Protocol):
 
     @property
     def queries(self) -> NodeQueries: ...
+
+    @property
+    def decoder(self) -> Decoder:
+        """What `read` runs; raise `UsageError` if the environment requires another one."""
 
     def level(self, level: Level, datasets: Collection[str]) -> frozenset[str]:
         """Return the checks of a level that are possible if these tables are fetched."""

@@ -23,6 +23,20 @@ from gapless.runtime.signals import INTERRUPTED, sigterm_as_ctrl_c
 _OURS = ("GAPLESS_", "BACKFILL_", "ETH_RPC_URL")
 
 
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Prints the version, and what decodes blocks, which may be a core of another version."""
+    if not wanted or context.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    from gapless.chains import families
+
+    click.echo(f"gapless, version {version('gapless')}")
+    for family in families():
+        click.echo(f"decoder of {family.name}: {family.decoder}")
+    context.exit()
+
+
 class LazyGroup(click.Group):
     """A group some of whose commands live in modules of their own, and come first."""
 
@@ -77,7 +91,14 @@ class LazyGroup(click.Group):
     },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(package_name="gapless")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def gapless() -> None:
     """Backfill blockchains: every block once, and proof that none is missing.
 

@@ -179,6 +179,7 @@ def _facts(found: UsableEndpoint) -> dict[str, str]:
         **(logs if has_receipts else {}),
         "speed": "not measured" if rate is None else f"{short(rate.calls_per_second)} calls/s",
         "calls for this": f"{found.calls:,}",
+        "decoder": found.decoder,
     }
 
 

@@ -2,7 +2,7 @@
 
 A block that fails the checks is fetched again from another endpoint, together with others that
 failed; from the second retry on, each retry waits longer. If every answer is rejected, the block is
-quarantined: the run records its height as a gap and stores nothing of it. Reading runs in a thread,
+quarantined: the run records its height as a gap and stores nothing of it. Reading runs in threads,
 because it would delay heartbeats otherwise.
 
 By default, answers are read without the keys that have no column. Samples are read in full to
@@ -136,6 +136,16 @@ class BlockReader:
     ) -> Reading:
         read = partial(self._family.read, raws, self._wanted, samples, whole=whole)
         return await asyncio.get_running_loop().run_in_executor(self._threads, read)
+
+
+def reading_threads(family: Family, system: System) -> Executor:
+    """Start the threads that units are read on.
+
+    A thread for each core if the family's decoder computes without Python's lock. Otherwise one:
+    more would only take the lock from each other.
+    """
+    threads = system.cores() if family.decoder.is_parallel else 1
+    return system.executor(threads, "gapless-decode")
 
 
 @dataclass

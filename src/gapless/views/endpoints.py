@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from gapless.chains import find_network
+from gapless.chains import family_of, find_network
+from gapless.chains.decoder import Decoder
 from gapless.chains.findings import Findings
 from gapless.views.figures import duration, short
 
@@ -41,6 +42,7 @@ class UsableEndpoint(Struct, frozen=True, kw_only=True):
     offers: dict[str, bool]
     rate: RateView | None
     calls: int
+    decoder: str
     usable: bool
     meaning: tuple[str, ...]
 
@@ -58,7 +60,12 @@ def usable_endpoint(found: Findings) -> UsableEndpoint:
     facts = msgspec.structs.asdict(found)
     del facts["cost"]  # it is among what is said of its meaning
     rate = found.rate and RateView(**msgspec.structs.asdict(found.rate))
-    return UsableEndpoint(**{**facts, "rate": rate}, usable=True, meaning=tuple(meaning(found)))
+    facts |= {"rate": rate, "decoder": str(_decoder(found))}
+    return UsableEndpoint(**facts, usable=True, meaning=tuple(meaning(found)))
+
+
+def _decoder(found: Findings) -> Decoder:
+    return family_of(find_network(found.network)).decoder
 
 
 def unusable_endpoint(endpoint: str, error: str, hint: str) -> UnusableEndpoint:

@@ -20,7 +20,7 @@ from gapless.chains.identity import refuse_wrong_chain
 from gapless.chains.movements import WalletNode
 from gapless.chains.opening import open_sink
 from gapless.core.errors import UsageError
-from gapless.pipeline.block_reader import BlockReader
+from gapless.pipeline.block_reader import BlockReader, reading_threads
 from gapless.providers import Pool, Providers
 from gapless.sinks import Access, Sink
 from gapless.wallets.coins import CoinSearch
@@ -102,7 +102,7 @@ async def _open_nodes(
         if known := spec.known_hashes:
             headers = family.source(pool, spec.chain, [family.tables[0].name], ())
             await refuse_wrong_chain(headers, pool.names, known, max(known), spec.network)
-        with pool.system.executor(1, "gapless-decode") as threads:
+        with reading_threads(family, pool.system) as threads:
             source = family.source(pool, spec.chain, spec.datasets, spec.checks)
             reader = BlockReader(family, source, spec.wanted, threads, pool.system)
             accounts = spec.rules.node(pool, spec.chain)

@@ -122,6 +122,36 @@ def raw(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
+def rich_block() -> tuple[bytes, bytes]:
+    """A block and its receipts with every key that any chain has a column for."""
+    access = [{"address": address(1), "storageKeys": [word(1), word(2)]}]
+    grant = {"chainId": "0x1", "address": address(2), "nonce": "0x3", "yParity": "0x1"}
+    several: list[Json] = [
+        {"type": "0x0", "v": "0x26", "yParity": None},
+        {"type": "0x1", "accessList": access},
+        {"type": "0x3", "blobVersionedHashes": [word(5)], "maxFeePerBlobGas": "0x9"},
+        {"type": "0x4", "authorizationList": [{**grant, "r": "0x1", "s": "0x2"}]},
+        {"type": "0x7e", "sourceHash": word(6), "mint": "0x7", "isSystemTx": False},
+        {"type": "0x64", "to": None, "requestId": word(9)},
+    ]
+    l1 = {"l1Fee": "0x1", "l1GasPrice": "0x2", "l1GasUsed": "0x3", "gasUsedForL1": "0x4"}
+    blob = {"blobGasUsed": "0x20000", "blobGasPrice": "0x1"}
+    deposit = {"depositNonce": "0x5", "depositReceiptVersion": "0x1", "l1BlockNumber": "0x6"}
+    header = {"totalDifficulty": "0x1", "uncles": [word(8)], "slotNumber": "0x2"}
+    hashes = ("parentBeaconBlockRoot", "requestsHash", "blockAccessListHash", "sendRoot")
+    numbers = ("blobGasUsed", "excessBlobGas", "l1BlockNumber", "sendCount")
+    header |= dict.fromkeys(hashes, word(9)) | dict.fromkeys(numbers, "0x1")
+    transactions = [transaction(at, **more) for at, more in enumerate(several)]
+    logs = [log(at, at, topics=[word(it) for it in range(at % 5)]) for at in range(len(several))]
+    made = [
+        receipt(at, each, **l1, **blob, **deposit, type=several[at]["type"])
+        for at, each in enumerate(logs)
+    ]
+    made[0] |= {"root": word(7), "status": None}
+    made[5]["contractAddress"] = address(3)
+    return raw(block(transactions=transactions, **header)), raw(made)
+
+
 def decoded(block: Json, receipts: list[Json] | None = None) -> Tables:
     given = None if receipts is None else [parse_receipts(raw(receipts))]
     return decode_blocks([parse_block(raw(block))], given, CHAIN)

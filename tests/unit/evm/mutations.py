@@ -1,7 +1,8 @@
 """Answers that are wrong in some way, or only unusual, and the comparison of two readers of them.
 
-`mutated` is a strategy for answers with any changes; `meanings.py` has those that change nothing,
-and those that change a value. `compare` asserts that two readers agree about answers.
+`mutated` and `flipped` are strategies for answers with any changes; `meanings.py` has those that
+change nothing, and those that change a value. `compare` asserts that two readers agree about
+answers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -52,6 +54,7 @@ _JUNK = (
 )
 _KEYS = (b'"unknown"', b'"blockTimestamp"', b'"\\u0066rom"', '"é"'.encode(), b'"a\\n\\"b"', b'""')
 _BAD_BYTES = (b"\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"\x00", b"\xef\xbb\xbf", b"\\ud800", b"\\q")
+_BYTES = (*b'"\\{}[],:0123456789abcdefxABCXeE+-.ntu ', 0, 9, 10, 127, 128, 195, 237, 255)
 _DEPTHS = (5, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 200, 3000)
 
 
@@ -72,6 +75,17 @@ def mutated(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
         other = raws[draw(st.integers(0, len(raws) - 1))].receipts
         texts[1] = bytes(other or b"null")
     return with_texts(raws, which, texts)
+
+
+@st.composite
+def flipped(draw: Draw, raws: Sequence[EvmRawBlock]) -> list[EvmRawBlock]:
+    """Change some bytes in the answers for one of the blocks, whatever they are part of."""
+    which = draw(st.integers(0, len(raws) - 1))
+    texts = [bytearray(it) for it in (raws[which].block, raws[which].receipts) if it is not None]
+    for _ in range(draw(st.integers(1, 3))):
+        text = draw(st.sampled_from(texts))
+        text[draw(st.integers(0, len(text) - 1))] = draw(st.sampled_from(_BYTES))
+    return with_texts(raws, which, [bytes(text) for text in texts])
 
 
 def trees(raw: EvmRawBlock) -> list[Node]:
@@ -115,8 +129,15 @@ def _compared(one: Reading, other: Reading) -> Reading:
     assert list(one.tables) == list(other.tables)
     for name, table in one.tables.items():
         assert table.schema.equals(other.tables[name].schema), name
-        assert table.equals(other.tables[name]), name
+        assert table.equals(other.tables[name]), [*_differences(name, table, other.tables[name])]
     return one
+
+
+def _differences(name: str, one: pa.Table, other: pa.Table) -> Iterator[str]:
+    for column in one.column_names:
+        values = one[column].to_pylist(), other[column].to_pylist()
+        if values[0] != values[1]:
+            yield f"{name}.{column}: {values[0]} and {values[1]}"
 
 
 def refusals(reading: Reading) -> dict[int, tuple[str, str | None]]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.logs import check_owned, decode_range_logs
 from gapless.chains.evm.decode.structs import (
     Answer,
     Block,
@@ -149,6 +149,7 @@ def test_the_type_is_inferred_if_an_old_node_omits_it(changes: Json, expected: i
         ({"v": hex(36 + 2 * CHAIN), "yParity": "0x1"}, None),
         ({"v": "0x1b", "yParity": "0x1"}, {"yParity": "0x1"}),
         ({"v": "0x1", "yParity": "0x0"}, {"yParity": "0x0"}),
+        ({"v": "0x01", "yParity": "0x1"}, None),
     ],
 )
 def test_values_that_contradict_the_row_are_kept(changes: Json, extra: Json | None) -> None:
@@ -297,3 +298,12 @@ def test_logs_by_range_are_compared_with_the_headers() -> None:
             decode_range_logs([header], parse_logs(raw([own[0] | changes])), CHAIN)
     with pytest.raises(BadAnswer, match="chain order"):
         decode_range_logs([header], parse_logs(raw(own[::-1])), CHAIN)
+
+
+def test_logs_by_range_name_the_block_that_they_were_returned_for() -> None:
+    """Otherwise they could be stored with another block, if that one was read together with it."""
+    own = parse_logs(raw([log(0, 0)]))
+    check_owned(parse_block(raw(block())), own)
+    for changes in ({"number": "0x3e9"}, {"hash": word(9)}):
+        with pytest.raises(BadAnswer, match="names another block"):
+            check_owned(parse_block(raw(block(**changes))), own)

@@ -100,3 +100,16 @@ def test_a_malformed_log_is_left_to_the_decoder() -> None:
     spoilt["logs"][0]["address"] = "0xg"
     with pytest.raises(BadAnswer, match=r"`logs.address` of block 1000"):
         decode_blocks([read], [keep_receipts(raw([spoilt, receipt(1)]), read)], CHAIN)
+
+
+def test_the_reserved_key_is_not_hidden_by_a_key_that_is_kept() -> None:
+    given = block(transactions=[transaction(0) | {"(extra)": 1, "feeToken": "0x1"}])
+    with pytest.raises(BadAnswer, match=r"`transactions.extra` of block 1000"):
+        decode_blocks([keep_block(raw(given))], None, CHAIN)
+
+
+def test_a_malformed_receiver_is_left_to_the_decoder() -> None:
+    read = keep_block(raw(block(transactions=[transaction(0, to="0x0g")])))
+    own = keep_receipts(raw([receipt(0, to=5)]), read)
+    with pytest.raises(BadAnswer, match=r"`transactions.to_address` of block 1000"):
+        decode_blocks([read], [own], CHAIN)

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cache
-from typing import TypeAlias
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from gapless.chains import Level
-from gapless.chains.evm.family import EVM
 from gapless.chains.evm.raw_block import EvmRawBlock
 from gapless.chains.evm.reading import read
 from gapless.chains.family import Reading, Wanted
-from gapless.devnode import Parameters, simulated
-from tests.data.recorded import real_block, real_blocks
-from tests.evm import DATASETS, evm_network
+from gapless.devnode import Parameters
+from tests.evm_answers import Answers, simulated_answers, small_real_answer, wanted_of
 from tests.unit.evm.meanings import respelled, revalued
 from tests.unit.evm.mutations import compare, mutated, refusals
 
-Made: TypeAlias = tuple[list[EvmRawBlock], Wanted]
-
 PARAMETERS = Parameters(blocks=8, txs=3, fewest=0, seed=7)
-REAL = (
-    *(("ethereum", 1_000_000), ("ethereum", 15_537_393), ("ethereum-holesky", 70_951)),
-    *(("optimism", 105_237_730), ("polygon", 23_887_160), ("cronos", 10_000)),
-)
 # Columns that level `roots` does not prove; see `test_unprovable_fields`.
 UNPROVEN = {
     "blocks": {"size", "total_difficulty", "total_difficulty_f64", "uncles", "extra"},
@@ -57,34 +46,12 @@ RELAXED = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    chain = simulated(PARAMETERS, tmp_path_factory.mktemp("cache"))
-    heights = range(2, 5)
-    raws = [_raw(at, chain.block(at), chain.receipts(at)) for at in heights]
-    return raws, _wanted("custom", chain.chain_id)
+def made(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return simulated_answers(PARAMETERS, range(2, 5), tmp_path_factory.mktemp("cache"))
 
 
-def _raw(height: int, block: bytes, receipts: bytes | None) -> EvmRawBlock:
-    return EvmRawBlock(
-        height, Raw(block), None if receipts is None else Raw(receipts), None, "endpoint"
-    )
-
-
-def _wanted(network: str, chain_id: int, level: Level = Level.ROOTS) -> Wanted:
-    checks = EVM.level(level, DATASETS)
-    return Wanted(evm_network(network), chain_id, checks, frozenset(DATASETS))
-
-
-@cache
 def _real(at: int) -> tuple[EvmRawBlock, Wanted]:
-    """Return one of six small blocks, of several eras and chains."""
-    if not real_blocks():
-        pytest.skip("there are no recorded blocks")
-    chain, height = REAL[at]
-    it = real_block(chain, height)
-    receipts = json.dumps(it.receipts).encode()
-    raw = _raw(height, json.dumps(it.block).encode(), receipts)
-    wanted = _wanted(chain.removeprefix("ethereum-"), it.chain_id)
+    raw, wanted = small_real_answer(at)
     assert not read([raw], wanted, (), whole=False).refused
     return raw, wanted
 
@@ -134,7 +101,7 @@ def _assert_same_rows(one: Reading, other: Reading) -> None:
 
 @given(data=st.data())
 @settings(RELAXED, max_examples=80)
-def test_what_is_accepted_is_what_the_chain_has(made: Made, data: st.DataObject) -> None:
+def test_what_is_accepted_is_what_the_chain_has(made: Answers, data: st.DataObject) -> None:
     raws, wanted = made
     expected = read(raws, wanted, (), whole=False)
     assert not expected.refused
@@ -154,15 +121,15 @@ def test_real_blocks(at: int, data: st.DataObject) -> None:
 @pytest.mark.parametrize("level", [Level.OFF, Level.LINKS, Level.AUTO])
 @given(data=st.data())
 @settings(RELAXED, max_examples=20)
-def test_any_level(level: Level, made: Made, data: st.DataObject) -> None:
+def test_any_level(level: Level, made: Answers, data: st.DataObject) -> None:
     """Without proofs, other rows are possible, but no crash and no other answer for other ways."""
     raws, wanted = made
-    _read(data.draw(mutated(raws)), _wanted("custom", wanted.chain_id, level))
+    _read(data.draw(mutated(raws)), wanted_of("custom", wanted.chain_id, level))
 
 
 @given(data=st.data())
 @settings(RELAXED, max_examples=60)
-def test_another_notation_changes_nothing(made: Made, data: st.DataObject) -> None:
+def test_another_notation_changes_nothing(made: Answers, data: st.DataObject) -> None:
     raws, wanted = made
     _assert_unchanged(raws, data.draw(respelled(raws)), wanted)
 
@@ -189,7 +156,7 @@ def _assert_unchanged(
 
 @given(data=st.data())
 @settings(RELAXED, max_examples=60)
-def test_another_value_is_refused_or_stored(made: Made, data: st.DataObject) -> None:
+def test_another_value_is_refused_or_stored(made: Answers, data: st.DataObject) -> None:
     raws, wanted = made
     _assert_noticed(raws, *data.draw(revalued(raws)), wanted)
 
@@ -210,7 +177,7 @@ def _assert_noticed(
     assert found.refused or not same, key
 
 
-def test_a_difference_is_noticed(made: Made) -> None:
+def test_a_difference_is_noticed(made: Answers) -> None:
     raws, wanted = made
     assert not compare(read, read, raws, wanted)[0].refused
 

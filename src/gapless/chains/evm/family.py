@@ -15,6 +15,7 @@ from gapless.chains.evm.networks import NETWORKS
 from gapless.chains.evm.tables import DERIVED_TABLES, TABLES
 
 if TYPE_CHECKING:
+    from gapless.chains.decoder import Decoder
     from gapless.chains.evm.raw_block import EvmRawBlock
     from gapless.chains.evm.source import EvmSource
     from gapless.chains.family import Reading, RowProofs, Wanted
@@ -40,6 +41,12 @@ class EvmFamily:
 
         return QUERIES
 
+    @property
+    def decoder(self) -> Decoder:
+        from gapless.chains.evm.native import installed
+
+        return installed().decoder
+
     def level(self, level: Level, datasets: Collection[str]) -> frozenset[str]:
         return levels.checks_of(level, datasets)
 
@@ -60,9 +67,14 @@ class EvmFamily:
     def read(
         self, raws: Sequence[EvmRawBlock], wanted: Wanted, samples: Collection[int], *, whole: bool
     ) -> Reading:
+        from gapless.chains.evm.native import installed
+        from gapless.chains.evm.native_reading import read_native
         from gapless.chains.evm.reading import read
 
-        return read(raws, wanted, samples, whole=whole)
+        core, found = installed().module, None
+        if core is not None:
+            found = read_native(core, raws, wanted, samples, whole=whole)
+        return read(raws, wanted, samples, whole=whole) if found is None else found
 
     @property
     def rows(self) -> RowProofs:

@@ -46,7 +46,7 @@ from gapless.chains.evm.decode.structs import (
 )
 from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.raw_block import EvmRawBlock
-from gapless.chains.evm.tables import BLOCKS, TRANSFERS
+from gapless.chains.evm.tables import BLOCKS, DERIVED_TABLES, TABLES, TRANSFERS
 from gapless.chains.evm.transfer_rows import derived_tables
 from gapless.chains.family import ReadBlock, Reading, Wanted
 from gapless.core.errors import BadAnswer
@@ -183,7 +183,8 @@ def wanted_tables(tables: Mapping[str, pa.Table], wanted: Wanted) -> Tables:
         derived = derived_tables(tables, wanted.chain_id)
         blocks = counted(tables[BLOCKS.name], TRANSFERS, derived[TRANSFERS.name])
         tables = {**tables, **derived, BLOCKS.name: blocks}
-    return Tables({name: rows for name, rows in tables.items() if name in wanted.datasets})
+    names = [table.name for table in (*TABLES, *DERIVED_TABLES) if table.name in wanted.datasets]
+    return Tables({name: tables[name] for name in names if name in tables})
 
 
 def _undecodable(blocks: Sequence[_Parsed], wanted: Wanted) -> Iterator[tuple[int, BadAnswer]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gapless.chains.decoder import PYTHON
 from gapless.chains.tron import levels
 from gapless.chains.tron.check_names import TronCheck
 from gapless.chains.tron.networks import TRON_NETWORKS
@@ -34,6 +35,7 @@ class TronFamily:
     networks: tuple[Network, ...] = TRON_NETWORKS
     checks: tuple[str, ...] = tuple(TronCheck)
     layouts: Mapping[str, LayoutSet] = {}
+    decoder = PYTHON
 
     @property
     def queries(self) -> NodeQueries:

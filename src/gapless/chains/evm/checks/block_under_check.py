@@ -63,8 +63,12 @@ class BlockUnderCheck(NamedTuple):
 
 
 def refuse(network: EvmNetwork, height: int, check: Check, finding: str) -> NoReturn:
-    """Raise `BadBlock` with the height, the failed check, the finding, and what it means."""
-    raise BadBlock(
+    raise refusal(network, height, check, finding)
+
+
+def refusal(network: EvmNetwork, height: int, check: Check, finding: str) -> BadBlock:
+    """Return the error with the height, the failed check, the finding, and what it means."""
+    return BadBlock(
         f"block {height:,} of `{network.name}` fails the check `{check}`: {finding}; "
         f"{_MEANINGS[check]}",
         height=height,

@@ -118,20 +118,21 @@ def _stray_parities(vs: Sequence[str | None], parities: Sequence[str | None]) ->
 
 
 def _contradict(v: str | None, parity: str | None) -> bool:
-    if v is None or parity is None or v == parity:
+    """Whether a parity, which is in its usual notation, does not follow from `v`."""
+    if v is None or parity is None:
         return False
-    return parity != _parity(v)
-
-
-def _parity(v: str) -> str | None:
-    """Return the parity of a legacy `v`, which is 27 + parity or 35 + 2 * chain id + parity."""
     try:
         number = int(v, 16)
     except ValueError:
+        return False  # decoding the column will raise an error
+    return parity not in (hex(number), _parity(number))
+
+
+def _parity(v: int) -> str | None:
+    """Return the parity of a legacy `v`, which is 27 + parity or 35 + 2 * chain id + parity."""
+    if v < _LEGACY:
         return None
-    if number < _LEGACY:
-        return None
-    return hex((number - _LEGACY) % 2 if number < _PROTECTED else (number - _PROTECTED) % 2)
+    return hex((v - _LEGACY) % 2 if v < _PROTECTED else (v - _PROTECTED) % 2)
 
 
 def _rare(receipts: Fields) -> Iterator[Stray]:

@@ -43,6 +43,12 @@ def decode_range_logs(
     return frame.table(LOGS, computed, {**found, "extra": extra_texts(frame, LOGS, found["extra"])})
 
 
+def check_owned(header: Header, logs: Sequence[RangeLog]) -> None:
+    """Refuse logs of which one names another block than the one that they were returned for."""
+    if any((log.block_number, log.block_hash) != (header.number, header.hash) for log in logs):
+        raise BadAnswer(f"a log that was returned for block {header.number} names another block")
+
+
 def _owners(headers: Sequence[Header], logs: Sequence[RangeLog]) -> Counts:
     """Return the index of the header that each log belongs to."""
     known = {(header.number, header.hash): at for at, header in enumerate(headers)}

@@ -9,6 +9,7 @@ every 1,000th block, and for all blocks of a network once `has_extra` was true f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -33,6 +34,7 @@ from gapless.chains.evm.decode.structs import (
     parse_block,
     parse_light_block,
     parse_receipts,
+    was_sent,
 )
 
 Members = Mapping[str, Raw]
@@ -50,7 +52,7 @@ _COPIES: dict[type[Answer], set[str]] = {
 }
 _COLUMNS = {kind: {*kind.__struct_encode_fields__} - copies for kind, copies in _COPIES.items()}
 
-_LONGEST_NUMBER = 20  # characters of a quantity below 2^64 in quotes; hashes are longer
+_is_number = re.compile(rb'"0x[0-9a-f]{1,16}"').fullmatch  # hashes are longer
 
 _objects = msgspec.json.Decoder(dict[str, Raw])
 _lists = msgspec.json.Decoder(list[dict[str, Raw]])
@@ -143,7 +145,7 @@ def _keep(row: Answer, members: Members, implied: Mapping[str, bytes]) -> None:
         for key, value in members.items()
         if key not in columns and not (key in implied and _equal(bytes(value), implied[key]))
     }
-    if kept:
+    if kept and not was_sent(row.extra):  # the reserved key is left, to be refused
         row.extra = keep(msgspec.json.encode(kept, order="sorted"))
 
 
@@ -158,6 +160,6 @@ def _equal(given: bytes, implied: bytes) -> bool:
         return True
     if given.startswith(b'"'):
         return _json(msgspec.json.decode(given, type=str).lower()) == implied
-    if implied.startswith(b'"') and len(implied) <= _LONGEST_NUMBER:
+    if _is_number(implied):
         return given == b"%d" % int(implied[1:-1], 16)  # anvil returns timestamps as numbers
     return False

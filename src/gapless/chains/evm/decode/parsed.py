@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from gapless.chains.evm.decode.logs import decode_range_logs
+from gapless.chains.evm.decode.logs import check_owned, decode_range_logs
 from gapless.chains.evm.decode.structs import Block, LightBlock, RangeLog, Receipt
 from gapless.chains.evm.decode.tables import decode_blocks, decode_headers
 from gapless.chains.evm.tables import LOGS
@@ -36,6 +36,8 @@ def decode_parsed(blocks: Sequence[ParsedBlock], chain_id: int) -> Tables:
     receipts = [each.receipts for each in blocks if each.receipts is not None]
     if receipts:
         return decode_blocks(full, receipts, chain_id)
+    for each in blocks:
+        check_owned(each.block, each.logs or ())
     logs = [log for each in blocks for log in each.logs or ()]
     tables = decode_blocks(full, None, chain_id)
     return Tables({**tables, LOGS.name: decode_range_logs(full, logs, chain_id)})

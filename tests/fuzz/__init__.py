@@ -1,0 +1,1 @@
+"""Random answers for both decoders, for as long as one likes."""

@@ -1,0 +1,84 @@
+"""Which decoder a process uses: the compiled core only if it fits, and never if it is ruled out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gapless.chains.evm.check_names import Check
+from gapless.chains.evm.native import MODULE, VARIABLE, find, schema
+from gapless.core.errors import UsageError
+
+FIT = SimpleNamespace(SCHEMA=schema(), CHECKS=tuple(map(str, Check)), __version__="1.2")
+OF_ANOTHER_SCHEMA = SimpleNamespace(SCHEMA=schema()[1:], CHECKS=FIT.CHECKS)
+OF_OTHER_CHECKS = SimpleNamespace(SCHEMA=FIT.SCHEMA, CHECKS=FIT.CHECKS[::-1])
+
+Load = Callable[[str], Any]
+
+
+def has(core: object) -> Load:
+    def load(name: str) -> object:
+        assert name == MODULE
+        return core
+
+    return load
+
+
+def fails(error: ImportError) -> Load:
+    def load(name: str) -> object:
+        raise error
+
+    return load
+
+
+ABSENT = fails(ModuleNotFoundError("No module", name=MODULE))
+UNUSABLE = {
+    "the compiled core is not installed": ABSENT,
+    "the compiled core cannot be loaded: no such symbol": fails(ImportError("no such symbol")),
+    "the compiled core was built for another schema": has(OF_ANOTHER_SCHEMA),
+    "the compiled core was built for other checks": has(OF_OTHER_CHECKS),
+}
+
+
+@pytest.mark.parametrize("wish", ["", " ", "require", "REQUIRE"])
+def test_a_core_that_fits_is_used(wish: str) -> None:
+    found = find({VARIABLE: wish}, has(FIT))
+    assert found.module is FIT
+    assert found.decoder.is_parallel
+    assert str(found.decoder) == "compiled core 1.2"
+
+
+def test_it_is_used_without_a_wish() -> None:
+    assert find({}, has(FIT)).module is FIT
+
+
+def test_off_does_not_even_load_it() -> None:
+    found = find({VARIABLE: "off"}, fails(ImportError("it was loaded")))
+    assert found.module is None
+    assert not found.decoder.is_parallel
+    assert str(found.decoder) == "Python (`GAPLESS_NATIVE` is `off`)"
+
+
+@pytest.mark.parametrize("reason", UNUSABLE)
+def test_python_replaces_a_core_that_cannot_be_used(reason: str) -> None:
+    found = find({}, UNUSABLE[reason])
+    assert found.module is None
+    assert not found.decoder.is_parallel
+    assert str(found.decoder) == f"Python ({reason})"
+
+
+@pytest.mark.parametrize("reason", UNUSABLE)
+def test_a_required_core_that_cannot_be_used_is_an_error(reason: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        find({VARIABLE: "require"}, UNUSABLE[reason])
+    assert str(caught.value) == f"`GAPLESS_NATIVE` is `require`, but {reason}"
+    assert caught.value.hint is not None
+    assert "gapless-native" in caught.value.hint
+
+
+def test_an_unknown_wish_is_an_error() -> None:
+    with pytest.raises(UsageError, match="is `maybe`"):
+        find({VARIABLE: "maybe"}, has(FIT))
