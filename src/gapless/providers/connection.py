@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from io import BytesIO
 from typing import NamedTuple
 
 from gapless.providers.transport import TransportFailure
 
+_NOTHING = memoryview(b"")
 _LANDING_BYTES = 64 << 10
 _MOST_HEAD_BYTES = 64 << 10
 _MOST_LINE_BYTES = 4 << 10  # of the line that begins a chunk
@@ -71,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._landing = memoryview(bytearray(_LANDING_BYTES))
         self._buffer = bytearray()
-        self._expected = memoryview(b"")  # room for what is still missing of a large body
+        self._expected = _NOTHING  # room for what is still missing of a large body
         self._ended = False
         self._busy = False
         self._reusable = True
@@ -202,16 +204,16 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _landed(self, size: int) -> bytes:
         """Bytes that are received into their own buffer, after those that are here already."""
-        whole = bytearray(size)
-        view = memoryview(whole)
-        view[: len(self._buffer)] = self._buffer
-        self._expected = view[len(self._buffer) :]
+        whole = BytesIO(bytes(size))  # whose value becomes `bytes` without a copy
+        whole.write(self._buffer)
+        self._expected = whole.getbuffer()[len(self._buffer) :]
         self._buffer.clear()
         while self._expected:
             if self._ended:
                 raise EOFError
             await self._more()
-        return bytes(whole)
+        self._expected = _NOTHING  # the last view of the body, which would keep it in memory
+        return whole.getvalue()
 
     def _taken(self, size: int) -> bytes:
         with memoryview(self._buffer) as view:
