@@ -36,7 +36,7 @@ _compiled = compiled("digest")
 
 _VARIABLE = (Kind.BYTES, Kind.TEXT, Kind.JSON)
 # Created once: converting a Python value makes Arrow look for pandas, which is slow.
-_EMPTY = {it: pa.scalar("", pa.string()).cast(it) for it in (pa.binary(), pa.string())}
+_EMPTY = {pa.binary(): pa.scalar(b"", pa.binary()), pa.string(): pa.scalar("", pa.string())}
 
 Bytes = NDArray[np.uint8]
 
