@@ -8,6 +8,7 @@ pub mod bloom;
 pub mod checks;
 pub mod columns;
 pub mod completion;
+pub mod digest;
 pub mod encoding;
 mod extra_keys;
 pub mod extras;
@@ -22,8 +23,11 @@ pub mod placement;
 mod python;
 #[cfg(feature = "python")]
 mod python_rows;
+#[cfg(feature = "python")]
+mod python_values;
 pub mod read;
 pub mod rlp;
+pub mod row_values;
 pub mod rows;
 pub mod tables;
 pub mod trie;

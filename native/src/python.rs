@@ -200,5 +200,6 @@ fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;
     module.add_function(wrap_pyfunction!(examine, module)?)?;
+    crate::python_values::register(module)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

@@ -14,7 +14,7 @@ use crate::rows::{self, Examined, Expected, Stored};
 use crate::verdict::CheckSet;
 
 /// A table as Python exported it.
-pub struct Imported(RecordBatch);
+pub struct Imported(pub RecordBatch);
 
 impl FromPyObject<'_, '_> for Imported {
     type Error = PyErr;

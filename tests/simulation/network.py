@@ -19,7 +19,8 @@ from gapless.devnode import Chain, DevNode, Faults, Limits, Visibility, parse_fa
 from gapless.devnode.injector import Injector
 from gapless.devnode.observer import Observer
 from gapless.devnode.wire import Ending, HttpRequest
-from gapless.providers.http import Http, Response, Timeouts, TransportFailure
+from gapless.providers.http import Http
+from gapless.providers.transport import Response, Timeouts, TransportFailure
 
 _CALLS_PER_READ = 100  # as in the real transport
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gapless.chains.family import Flaw
 from gapless.schema import Table
+from gapless.schema import compute as pc
 from gapless.schema.arrow import one_array
 
 Numbers = NDArray[np.uint64]

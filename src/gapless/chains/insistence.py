@@ -65,8 +65,9 @@ class Insistence:
         attempts, spotty = max(_TIMES, 2 * len(self._pool.names)), False
         for times in count(1):
             blocks = await way(wanted, avoided)
-            whole |= {each.height: each for each in blocks if each.is_whole}
             missing = [each for each in blocks if not each.is_whole]
+            lacking = {each.height for each in missing}
+            whole |= {each.height: each for each in blocks if each.height not in lacking}
             if not missing:
                 self._conclude(whole, empty_handed)
                 return [whole[height] for height in heights]

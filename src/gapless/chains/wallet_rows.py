@@ -14,9 +14,9 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gapless.chains.movements import NOBODY, NOWHERE, Movement, MovementKind
+from gapless.schema import compute as pc
 
 _ADDRESS = 20
 _ZERO = bytes(_ADDRESS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import re
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 import click
@@ -48,7 +50,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
             return super().get_command(ctx, cmd_name)
-        module = importlib.import_module(self._lazy[cmd_name][0])
+        with _without_collection():
+            module = importlib.import_module(self._lazy[cmd_name][0])
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -102,6 +105,17 @@ def gapless() -> None:
     Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 finished with failures
     or gaps, 2 wrong usage or unusable ledger, 130 interrupted by Ctrl-C or SIGTERM and resumable.
     """
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Imports without looking for garbage: what modules create is kept, now and later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def main() -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gapless.core.errors import BrokenSeam
 from gapless.core.proof import LINK, Proof
 from gapless.core.ranges import Span
+from gapless.schema import compute as pc
 from gapless.schema.arrow import Tables
 from gapless.sinks import Batch
 

@@ -25,7 +25,6 @@ from gapless.providers.calls import Call
 from gapless.providers.contact import Absent
 from gapless.providers.endpoint import EndpointSpec
 from gapless.providers.envelope import JSON_RPC
-from gapless.providers.http import Timeouts, TransportFailure
 from gapless.providers.http_api import HttpApi, RangeMethod
 from gapless.providers.pending import Answers
 from gapless.providers.pool import Pool
@@ -35,6 +34,7 @@ from gapless.providers.refused import Refused
 from gapless.providers.registry import Providers, Share
 from gapless.providers.standing import Served
 from gapless.providers.subscription import heads
+from gapless.providers.transport import Timeouts, TransportFailure
 from gapless.providers.wire import Wire
 
 __all__ = [

@@ -15,9 +15,10 @@ from dataclasses import replace
 from gapless.providers.call_counts import CallCounts, measured
 from gapless.providers.calls import NULL, BatchReply, Call, CallError, MalformedReply
 from gapless.providers.endpoint import Endpoint
-from gapless.providers.http import Http, Response, TransportFailure, decompressed
+from gapless.providers.http import Http, decompressed
 from gapless.providers.provider_errors import Reaction, Refusal
 from gapless.providers.request_queue import RequestSize
+from gapless.providers.transport import Response, TransportFailure
 from gapless.providers.wire import Wire
 
 _TINY = 32 << 10  # bytes, below which a thread costs more than it saves

@@ -1,29 +1,31 @@
 """Send bytes to a provider and receive its answer, over persistent connections or a WebSocket.
 
 Every failure is a `TransportFailure` whose message does not contain the URL. Bodies are
-decompressed by isal, off the event loop and twice as fast as by the HTTP client. An endless body,
-compressed or not, is abandoned before it fills the memory.
+decompressed by isal, off the event loop and twice as fast as by zlib. An endless body, compressed
+or not, is abandoned before it fills the memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import ssl
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from functools import cache
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
-from urllib.parse import urlsplit
+from typing import NamedTuple, Self
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-import aiohttp
 from isal import isal_zlib
 
+from gapless.providers.connection import Connection
+from gapless.providers.failures import connection_failure
+from gapless.providers.transport import Response, Socket, Timeouts, TransportFailure
+
 _HEADERS = {
+    "Accept": "*/*",
     "Accept-Encoding": "gzip",
     "Content-Type": "application/json",
     "User-Agent": "gapless",
@@ -32,47 +34,20 @@ MOST_BYTES = 512 << 20  # of a body; the largest known block has 21 MB of receip
 _GZIP = 31  # window bits that select gzip
 _CALLS_PER_READ = 100  # a batch of this size gets twice the time
 _TLS_PATIENCE = 1.0  # seconds
-_CLOSE_PATIENCE = 1.0  # seconds that a WebSocket waits for the provider's consent to close it
-_TOO_LARGE = f"the answer is larger than {MOST_BYTES >> 20} MiB"
+_IDLE = 15.0  # seconds after which a connection is not used again
+_NEXT_ADDRESS = 0.25  # seconds after which another address of the host is tried as well
+_PORTS = {"http": 80, "https": 443}
+_UNQUOTED = "!$%&'()*+,/:;=?@[]~"  # in a path or query, also what is quoted already
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Seconds for the connection, and for the answer to one call."""
+class _Origin(NamedTuple):
+    scheme: str
+    host: str
+    port: int
 
-    connect: float = 5.0
-    read: float = 30.0
-
-
-class TransportFailure(Exception):
-    """No answer or an incomplete one, because of the connection or the node."""
-
-    def __init__(
-        self, message: str, *, slow: bool = False, sent: bool = True, hint: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.slow = slow  # there was no answer in time
-        self.sent = sent  # a connection was made, so the size of the request may be the cause
-        self.hint = hint  # the likely cause, if a retry in the near future will fail as well
-
-
-class Response(NamedTuple):
-    """An HTTP response with its body still compressed."""
-
-    status: int
-    body: bytes
-    encoding: str
-    retry_after: float | None
-
-
-class Socket(Protocol):
-    """An open WebSocket."""
-
-    async def send(self, message: bytes) -> None:
-        """Send a message; raise `TransportFailure` if the connection is lost."""
-
-    async def receive(self) -> bytes:
-        """Return the next message; raise `TransportFailure` if the connection is lost."""
+    @property
+    def is_address(self) -> bool:
+        return ":" in self.host or self.host.replace(".", "").isdecimal()
 
 
 class Http:
@@ -80,8 +55,7 @@ class Http:
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
-        self._kept = self._session(force_close=False)
-        self._fresh = self._session(force_close=True)
+        self._idle: dict[_Origin, list[Connection]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,54 +66,54 @@ class Http:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._kept.close()
-        await self._fresh.close()
+        for connections in self._idle.values():
+            for each in connections:
+                each.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # the loop closes the sockets in its next turn
 
     async def post(
         self, url: str, body: bytes, *, headers: Mapping[str, str], calls: int, fresh: bool
     ) -> Response:
         """Send a request and return the response; `fresh` uses a new connection."""
-        timeout = aiohttp.ClientTimeout(
-            total=self._timeouts.connect + self._timeouts.read * (1 + calls / _CALLS_PER_READ),
-            sock_connect=self._timeouts.connect,
-        )
-        session = self._fresh if fresh else self._kept
+        times = self._timeouts
         try:
-            async with session.post(
-                url, data=body, headers=headers, timeout=timeout, allow_redirects=False
-            ) as response:
-                packed = await _read(response.content)
+            origin, head = _request(url, headers, len(body), fresh=fresh)
+            async with asyncio.timeout(times.connect + times.read * (1 + calls / _CALLS_PER_READ)):
+                connection = None if fresh else self._kept(origin)
+                if connection is None:
+                    connection = await _connected(origin, times.connect)
+                found = await connection.exchange(head, body, MOST_BYTES)
         except TimeoutError as error:
             raise TransportFailure("no answer in time", slow=True) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _trouble(error) from error
-        encoding = response.headers.get("Content-Encoding", "").lower()
-        return Response(response.status, packed, encoding, _retry_after(response.headers))
+        except ValueError as error:
+            raise TransportFailure("invalid URL", hint="Is the URL complete?") from error
+        if fresh or not connection.is_reusable:
+            connection.abort()
+        else:
+            connection.last_used = asyncio.get_running_loop().time()
+            self._idle.setdefault(origin, []).append(connection)
+        encoding = found.headers.get("content-encoding", "").lower()
+        return Response(found.status, found.body, encoding, retry_after(found.headers))
+
+    def _kept(self, origin: _Origin) -> Connection | None:
+        """The idle connection that was used last; those that waited too long are closed."""
+        found = self._idle.get(origin, [])
+        oldest = asyncio.get_running_loop().time() - _IDLE
+        while found:
+            latest = found.pop()
+            if latest.is_reusable and latest.last_used >= oldest:
+                return latest
+            latest.abort()
+        return None
 
     @asynccontextmanager
     async def socket(self, url: str) -> AsyncIterator[Socket]:
         """Open a WebSocket, and close it on exit."""
-        socket = await self._connected(url)
-        try:
-            yield _ClientSocket(socket)
-        finally:
-            await socket.close()
+        from gapless.providers.websocket import opened  # imports a large HTTP client
 
-    async def _connected(self, url: str) -> aiohttp.ClientWebSocketResponse:
-        patience = aiohttp.ClientWSTimeout(ws_close=_CLOSE_PATIENCE)
-        try:
-            async with asyncio.timeout(self._timeouts.connect + self._timeouts.read):
-                return await self._fresh.ws_connect(url, timeout=patience)
-        except TimeoutError:
-            failure = TransportFailure("no answer in time", slow=True)
-        except aiohttp.WSServerHandshakeError as error:
-            failure = TransportFailure(
-                f"no WebSocket at this URL (HTTP {error.status})",
-                hint="Is this the WebSocket URL of the endpoint, and its API key still valid?",
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = _trouble(error)
-        raise failure  # not in a handler: its context would be the client's error, with the URL
+        async with opened(url, self._timeouts) as socket:
+            yield socket
 
     async def speaks_tls(self, url: str) -> bool:
         """Whether the port of an `http://` URL accepts TLS; no request is sent over it."""
@@ -157,30 +131,64 @@ class Http:
         writer.close()
         return True
 
-    def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, force_close=force_close)
-        return aiohttp.ClientSession(connector=connector, auto_decompress=False, headers=_HEADERS)
+
+async def _connected(origin: _Origin, seconds: float) -> Connection:
+    secure = origin.scheme == "https"
+    try:
+        async with asyncio.timeout(seconds):
+            _, connection = await asyncio.get_running_loop().create_connection(
+                Connection,
+                origin.host,
+                origin.port,
+                ssl=_verified() if secure else None,
+                server_hostname=origin.host.rstrip(".") if secure else None,
+                happy_eyeballs_delay=None if origin.is_address else _NEXT_ADDRESS,
+            )
+    except OSError as error:
+        if isinstance(error, TimeoutError) and error.errno is None:  # ours, not the system's
+            raise
+        raise connection_failure(error) from error
+    return connection
 
 
-class _ClientSocket:
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket = socket
+@cache
+def _verified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
-    async def send(self, message: bytes) -> None:
-        try:
-            return await self._socket.send_str(message.decode())
-        except (aiohttp.ClientError, OSError):
-            failure = TransportFailure("the connection was lost")
-        raise failure
 
-    async def receive(self) -> bytes:
-        message = await self._socket.receive()
-        match message.type:
-            case aiohttp.WSMsgType.TEXT:
-                return str(message.data).encode()
-            case aiohttp.WSMsgType.BINARY:
-                return bytes(message.data)
-        raise TransportFailure("the connection was lost")
+def _request(
+    url: str, headers: Mapping[str, str], size: int, *, fresh: bool
+) -> tuple[_Origin, bytes]:
+    """Where a request goes, and its head; raises `ValueError` if the URL is invalid."""
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise ValueError("not a URL of an HTTP server")
+    host = parts.hostname if parts.hostname.isascii() else parts.hostname.encode("idna").decode()
+    origin = _Origin(parts.scheme, host, parts.port or _PORTS[parts.scheme])
+    sent = {name.lower(): (name, value) for name, value in _own_headers(parts, origin).items()}
+    sent |= {name.lower(): (name, value) for name, value in headers.items()}
+    sent["content-length"] = ("Content-Length", str(size))
+    if fresh:
+        sent["connection"] = ("Connection", "close")
+    target = quote(parts.path or "/", safe=_UNQUOTED)
+    if parts.query:
+        target = f"{target}?{quote(parts.query, safe=_UNQUOTED)}"
+    lines = [f"POST {target} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.values())]
+    if any(not each.isprintable() for each in lines):
+        raise ValueError("a control character in a header")
+    return origin, "\r\n".join((*lines, "", "")).encode()
+
+
+def _own_headers(parts: SplitResult, origin: _Origin) -> dict[str, str]:
+    host = f"[{origin.host}]" if ":" in origin.host else origin.host
+    is_usual = origin.port == _PORTS[origin.scheme]
+    found = {"Host": host if is_usual else f"{host}:{origin.port}", **_HEADERS}
+    if parts.username is not None or parts.password is not None:
+        pair = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        found["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+    return found
 
 
 def decompressed(response: Response) -> bytes:
@@ -195,17 +203,6 @@ def decompressed(response: Response) -> bytes:
         raise TransportFailure("the answer is damaged") from error
 
 
-async def _read(stream: aiohttp.StreamReader) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in stream.iter_any():
-        pieces.append(piece)
-        size += len(piece)
-        if size > MOST_BYTES:
-            raise TransportFailure(_TOO_LARGE)
-    return b"".join(pieces)
-
-
 def _gunzip(packed: bytes) -> bytes:
     """Decompress one or more gzip members."""
     pieces: list[bytes] = []
@@ -215,43 +212,23 @@ def _gunzip(packed: bytes) -> bytes:
         pieces.append(member.decompress(packed, left))
         left -= len(pieces[-1])
         if left <= 0:
-            raise TransportFailure(_TOO_LARGE)
+            raise TransportFailure(f"the answer is larger than {MOST_BYTES >> 20} MiB")
         if not member.eof:
             raise TransportFailure("the answer is damaged")
         packed = member.unused_data
     return b"".join(pieces)
 
 
-def _trouble(error: Exception) -> TransportFailure:
-    """Describe an error by its kind: the client's own message may contain the URL."""
-    match error:
-        case aiohttp.ClientConnectorDNSError():
-            return TransportFailure("unknown host", hint="Is the host name spelled correctly?")
-        case aiohttp.ClientConnectorCertificateError():
-            return TransportFailure(
-                "invalid TLS certificate", hint="Is the certificate issued for this host name?"
-            )
-        case aiohttp.ClientSSLError():
-            return TransportFailure("TLS handshake failed", hint="Does this port expect `http://`?")
-        case ValueError():
-            return TransportFailure("invalid URL", hint="Is the URL complete?")
-        case aiohttp.ClientConnectorError(os_error=OSError(errno=int(number))):
-            hint = "Is a node running at this address?" if number == errno.ECONNREFUSED else ""
-            message = f"no connection ({os.strerror(number).lower()})"
-            return TransportFailure(message, sent=False, hint=hint)
-        case aiohttp.ClientConnectorError():
-            return TransportFailure("no connection", sent=False)
-        case aiohttp.ClientPayloadError():
-            return TransportFailure("the answer broke off")
-    return TransportFailure("the connection was lost")
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of a `Retry-After` header, which holds seconds or a date."""
-    given = headers.get("Retry-After", "").strip()
+    given = headers.get("retry-after", "").strip()
+    if not given:
+        return None
     try:
         if given.replace(".", "", 1).isdecimal():
             return float(given)
+        from email.utils import parsedate_to_datetime  # rarely needed, and slow to import
+
         moment = parsedate_to_datetime(given)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)

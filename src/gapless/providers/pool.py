@@ -37,7 +37,6 @@ from gapless.providers.contact import (
 from gapless.providers.endpoint import Endpoint, EndpointSpec
 from gapless.providers.exchange import Exchange
 from gapless.providers.gather import gather_all
-from gapless.providers.http import Timeouts
 from gapless.providers.limits import delay
 from gapless.providers.pending import Answers, PendingAsk
 from gapless.providers.profile import Profile
@@ -48,6 +47,7 @@ from gapless.providers.registry import Providers
 from gapless.providers.standing import Served
 from gapless.providers.subscription import heads
 from gapless.providers.survey import find_beginning
+from gapless.providers.transport import Timeouts
 
 _LATER_AT_MOST = 3  # how often each endpoint is asked for a block that it does not have yet
 _LATER_DELAY = 0.25  # seconds, before the second attempt; then longer

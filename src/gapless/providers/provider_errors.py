@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 
 class Reaction(StrEnum):
@@ -45,12 +46,12 @@ _SUSPENDED = re.compile(r"suspended for (\d+(?:\.\d+)?) ?s")
 _NUMBER = r"(\d[\d,._]*k?)"
 
 
-def _any_of(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns))
+def _any_of(*patterns: str) -> str:
+    return "|".join(patterns)
 
 
 # The first rule that matches decides; a matching group is the limit.
-_RULES: tuple[tuple[Reaction, re.Pattern[str]], ...] = (
+_RULES: tuple[tuple[Reaction, str], ...] = (
     # The rest of such a message is the contract's own, and may imitate any other.
     (Reaction.ABSENT, _any_of(r"execution reverted", r"vm (?:execution error|exception)")),
     (
@@ -199,7 +200,7 @@ _CODES = {
 def classify(message: str, code: int | None = None, status: int | None = None) -> Refusal:
     """Classify a refusal by its message, code and HTTP status."""
     text = message.lower()
-    for reaction, pattern in _RULES:
+    for reaction, pattern in _compiled_rules():
         if match := pattern.search(text):
             most = next((_count(group) for group in match.groups() if group), None)
             return Refusal(reaction, most, _suggested(text), _wait(text))
@@ -208,6 +209,12 @@ def classify(message: str, code: int | None = None, status: int | None = None) -
     if status is not None and status in _STATUSES:
         return Refusal(_STATUSES[status])
     return Refusal(Reaction.AGAIN, recognized=False)
+
+
+@cache
+def _compiled_rules() -> list[tuple[Reaction, re.Pattern[str]]]:
+    """Compiled at the first refusal: most commands meet none."""
+    return [(reaction, re.compile(pattern)) for reaction, pattern in _RULES]
 
 
 def _suggested(text: str) -> tuple[int, int] | None:

@@ -27,10 +27,11 @@ from typing import Self
 import msgspec
 
 from gapless.providers.endpoint import Endpoint, EndpointSpec
-from gapless.providers.http import Http, Timeouts
+from gapless.providers.http import Http
 from gapless.providers.pace import Pacer
 from gapless.providers.profile import Profile
 from gapless.providers.standing import Standing
+from gapless.providers.transport import Timeouts
 from gapless.system import SYSTEM, System
 from gapless.telemetry import metrics
 

@@ -14,8 +14,9 @@ from contextlib import suppress
 from gapless.providers.calls import MalformedReply
 from gapless.providers.endpoint import EndpointSpec
 from gapless.providers.envelope import encode, read
-from gapless.providers.http import Http, Socket, TransportFailure
+from gapless.providers.http import Http
 from gapless.providers.queries import HeadNotice, HeadSubscription, NodeQueries
+from gapless.providers.transport import Socket, TransportFailure
 
 _ID = 1  # of the only call
 

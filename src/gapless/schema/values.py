@@ -12,7 +12,8 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from gapless.schema import compute as pc
 
 
 def hex_texts(array: pa.Array) -> pa.Array:

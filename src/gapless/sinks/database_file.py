@@ -19,7 +19,10 @@ from gapless.sinks.admission import admit
 from gapless.sinks.changes import Change, ChangeReader
 from gapless.sinks.sink import Access, Batch, Request, Stored
 from gapless.sinks.threaded import ThreadedSink
+from gapless.system import System
 from gapless.threads import SerialThread
+
+_MANY = 1_000  # rows whose digests take longer than handing them to another thread
 
 
 class FileTables(sql.SinkTransaction, Protocol):
@@ -38,10 +41,17 @@ class DatabaseFileSink(ThreadedSink):
     """Implements the contract with the tables and transactions of a database file."""
 
     def __init__(
-        self, id_: str, thread: SerialThread, path: Path, access: Access, tables: FileTables
+        self,
+        id_: str,
+        thread: SerialThread,
+        path: Path,
+        access: Access,
+        tables: FileTables,
+        system: System,
     ) -> None:
         super().__init__(id_, thread, path, access)
         self._tables = tables
+        self._digester = system.executor(1, "gapless-digests")
 
     @abstractmethod
     def _write_transaction(self) -> AbstractContextManager[None]:
@@ -56,9 +66,24 @@ class DatabaseFileSink(ThreadedSink):
         with self._write_transaction():
             run_sync(sql.write(self._tables, batch, fence, self._digests(batch)))
 
-    def _digests(self, _batch: Batch) -> sql.DigestOf:
-        """Return the function that computes the digests of inserted rows."""
-        return digest
+    def _digests(self, batch: Batch) -> sql.DigestOf:
+        """Return the function that returns the digests of inserted rows.
+
+        Those of many rows are computed while they are inserted, which releases Python's lock.
+        """
+        if sum(rows.num_rows for rows in batch.tables.values()) < _MANY:
+            return digest
+        ready = {
+            name: self._digester.submit(digest, self._tables.schema[name], rows)
+            for name, rows in batch.tables.items()
+        }
+
+        def digest_of(table: Table, rows: pa.Table) -> int:
+            if table is table.anchor and not rows.equals(batch.tables[table.name]):
+                return digest(table, rows)  # changed to match stored blocks
+            return ready[table.name].result()
+
+        return digest_of
 
     def _retract(self, chain_id: int, span: Span, fence: int) -> None:
         with self._write_transaction():
@@ -138,3 +163,6 @@ class DatabaseFileSink(ThreadedSink):
 
     def _finish(self) -> None:
         self._tables.finish()
+
+    def _close(self) -> None:
+        self._digester.shutdown()

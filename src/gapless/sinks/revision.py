@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gapless.core.ranges import RangeSet
 from gapless.schema import Schema, Table
+from gapless.schema import compute as pc
 from gapless.schema.arrow import one_array
 from gapless.sinks.changes import Change
 from gapless.sinks.records import Dropped

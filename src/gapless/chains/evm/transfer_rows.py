@@ -24,7 +24,6 @@ from itertools import groupby, takewhile
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gapless.chains.evm.networks import NETWORKS
 from gapless.chains.evm.tables import LOGS, TRANSFERS
@@ -41,6 +40,7 @@ from gapless.chains.evm.wallet_tokens import (
 from gapless.chains.movements import Movement, MovementKind
 from gapless.chains.wallet_rows import Place
 from gapless.schema import F64
+from gapless.schema import compute as pc
 from gapless.schema.arrow import arrow_schema
 
 _EVENTS = pa.array([TRANSFER, SINGLE, BATCH, DEPOSIT, WITHDRAWAL], pa.binary(32))

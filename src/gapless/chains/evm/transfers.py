@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gapless.chains.evm.codec.keccak import keccak
 from gapless.chains.evm.tables import LOGS
 from gapless.schema import Column, Kind
+from gapless.schema import compute as pc
 from gapless.schema.arrow import arrow_type
 
 TRANSFER = keccak(b"Transfer(address,address,uint256)")

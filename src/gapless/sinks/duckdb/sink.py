@@ -11,15 +11,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import pyarrow as pa
-
-from gapless.schema import Schema, Table
-from gapless.schema.digest import digest
-from gapless.sinks import sql
+from gapless.schema import Schema
 from gapless.sinks.database_file import DatabaseFileSink
 from gapless.sinks.duckdb import file
 from gapless.sinks.duckdb.tables import DuckdbTables
-from gapless.sinks.sink import Access, Batch
+from gapless.sinks.sink import Access
 from gapless.system import SYSTEM, System
 from gapless.threads import SerialThread
 
@@ -42,9 +38,8 @@ class DuckdbSink(DatabaseFileSink):
         system: System = SYSTEM,
     ) -> None:
         tables = DuckdbTables(connection, schema, file.columns(connection))
-        super().__init__(file.identity(connection), thread, path, access, tables)
+        super().__init__(file.identity(connection), thread, path, access, tables, system)
         self._connection = connection
-        self._digester = system.executor(1, "gapless-duckdb-digests")
 
     @classmethod
     async def open(
@@ -71,26 +66,8 @@ class DuckdbSink(DatabaseFileSink):
     def _read_transaction(self) -> AbstractContextManager[None]:
         return file.snapshot(self._connection)
 
-    def _digests(self, batch: Batch) -> sql.DigestOf:
-        """Compute digests while DuckDB inserts, which releases Python's global lock."""
-        ready = {
-            name: self._digester.submit(_digest, self._tables.schema[name], rows)
-            for name, rows in batch.tables.items()
-        }
-
-        def digest_of(table: Table, rows: pa.Table) -> int:
-            if table is table.anchor and not rows.equals(batch.tables[table.name]):
-                return digest(table, rows)  # changed to match stored blocks
-            return ready[table.name].result()
-
-        return digest_of
-
     def _close(self) -> None:
-        self._digester.shutdown()
+        super()._close()
         self._connection.close()
         # At exit, DuckDB prints every object that is still referenced to stderr.
         del self._connection, self._tables
-
-
-def _digest(table: Table, rows: pa.Table) -> int:
-    return digest(table, rows.combine_chunks())

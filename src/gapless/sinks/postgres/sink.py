@@ -20,6 +20,7 @@ from gapless.core.errors import SinkUnusable
 from gapless.core.ranges import RangeSet, Span
 from gapless.postgres.connections import Connection
 from gapless.schema import Index, Schema, Table
+from gapless.schema.arrow import Tables
 from gapless.sinks import feed, records, sql
 from gapless.sinks.admission import admit
 from gapless.sinks.changes import CHANGES_LIMIT, Change, ChangeReader
@@ -68,7 +69,7 @@ class PostgresSink:
             raise
 
     async def write(self, batch: Batch, fence: int) -> None:
-        ready = await self._prepare(batch)
+        batch, ready = await self._prepare(batch)
         begin = f"{WRITING}; {locks.to_write(self.id, batch.chain_id, batch.span)}"
 
         async def body(connection: Connection) -> None:
@@ -84,7 +85,7 @@ class PostgresSink:
 
         Errors from a lost connection are not translated, because the caller owns the connection.
         """
-        ready = await self._prepare(batch)
+        batch, ready = await self._prepare(batch)
         lock = locks.to_write(self.id, batch.chain_id, batch.span)
         await connection.execute(f"{COPYING}; SAVEPOINT gapless_write")
         while True:
@@ -264,10 +265,14 @@ class PostgresSink:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _prepare(self, batch: Batch) -> dict[str, Ready]:
-        """Validate the batch, create the tables that it needs, and encode its rows."""
+    async def _prepare(self, batch: Batch) -> tuple[Batch, dict[str, Ready]]:
+        """Validate the batch, create the tables that it needs, and encode its rows.
+
+        The returned batch has the same rows in one chunk, so that they are not joined again.
+        """
         self._access.admit(self._database.shown)
         ready = await asyncio.to_thread(_ready, batch, self._home.schema)
+        batch = replace(batch, tables=Tables({name: each.rows for name, each in ready.items()}))
         if self._home.lacks(batch.tables, batch.span):
             home = self._home
             await self._database.transact(
@@ -277,7 +282,7 @@ class PostgresSink:
                 lambda it: homes.names(it.raw, home.ddl.schema), READING
             )
             self._home = replace(home, existing=existing)
-        return ready
+        return batch, ready
 
     async def _write(self, tables: PostgresTables, batch: Batch, fence: int) -> list[Stored]:
         with translate_errors(self._database.shown):

@@ -237,7 +237,8 @@ class PostgresTables:
 
     async def insert(self, table: Table, rows: pa.Table) -> None:
         ready = self._ready.get(table.name)
-        if ready is None or not ready.rows.equals(rows):  # changed to match stored blocks
+        if ready is None or (table is table.anchor and not ready.rows.equals(rows)):
+            # The blocks were changed to match stored ones; the rows of other tables never are.
             ready = self._ready[table.name] = await asyncio.to_thread(Ready.of, table, rows)
         if rows.num_rows:
             await self._connection.copy_to_table(

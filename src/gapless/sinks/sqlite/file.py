@@ -184,9 +184,12 @@ def translate_errors(path: Path) -> Iterator[None]:
 def _find_or_create(
     connection: apsw.Connection, path: Path, schema: Schema, access: Access, system: System
 ) -> None:
-    if "_gapless_sink" not in names(connection):
+    existing = names(connection)
+    if "_gapless_sink" not in existing:
         if access is not Access.CREATE:
             raise SinkUnusable(f"`{path}` is not a Gapless sink", hint="check the path")
+        if not existing:  # so it is nobody else's, and with the log its first commit is cheaper
+            sqlite.use_write_ahead_log(connection)
         with transaction(connection):
             _create_schema(connection, path, schema, system)
     version = connection.execute("SELECT version FROM _gapless_sink").get
@@ -249,6 +252,6 @@ def _create_schema(connection: apsw.Connection, path: Path, schema: Schema, syst
         raise SinkUnusable(
             f"`{path}` has a table `{taken[0]}` that Gapless did not create", hint="name a new file"
         )
-    connection.execute(_CREATE)
-    connection.execute(ranges.CREATE)
+    for statement in (_CREATE, ranges.CREATE, *ranges.CREATE_OWN):
+        connection.execute(statement)
     connection.execute("INSERT INTO _gapless_sink VALUES (?, ?)", (system.uuid(), VERSION))

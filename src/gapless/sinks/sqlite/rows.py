@@ -7,7 +7,7 @@ same eight bytes, interpreted as SQLite does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema, arrow_type, one_array
+from gapless.schema.native import compiled
 
+_compiled = compiled("sqlite_rows")
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
@@ -25,10 +27,25 @@ def columns_with_values(table: Table, rows: pa.Table) -> list[Column]:
     return [column for column in table if rows[column.name].null_count < rows.num_rows]
 
 
-def to_tuples(columns: Sequence[Column], rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Return some columns of the rows as values for SQLite."""
-    values = (_values(one_array(rows[column.name]), column.kind) for column in columns)
-    return zip(*values, strict=True)
+def to_tuples(
+    columns: Sequence[Column], rows: pa.Table, at_once: int = 1
+) -> Iterator[tuple[Any, ...]]:
+    """Return some columns of the rows as values for SQLite, each tuple for `at_once` rows."""
+    if not rows.num_rows:
+        return iter(())
+    if _compiled is None:
+        return reference_tuples(columns, rows, at_once)
+    wanted = rows.select([column.name for column in columns]).combine_chunks()
+    return iter(_compiled(*wanted.to_batches(), at_once))
+
+
+def reference_tuples(
+    columns: Sequence[Column], rows: pa.Table, at_once: int = 1
+) -> Iterator[tuple[Any, ...]]:
+    """Return the same values, without the compiled core."""
+    values = [_values(one_array(rows[column.name]), column.kind) for column in columns]
+    places = (each[place::at_once] for place in range(at_once) for each in values)
+    return zip(*places, strict=True)
 
 
 def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
@@ -42,7 +59,7 @@ def to_arrow(table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]
     return pa.table(arrays, schema)
 
 
-def _values(array: pa.Array, kind: Kind) -> Iterable[Any]:
+def _values(array: pa.Array, kind: Kind) -> list[Any]:
     if kind.is_text:
         texts: list[Any] = array.to_pylist()
         return texts

@@ -53,7 +53,8 @@ class SqliteSink(DatabaseFileSink):
             foreign_keys=foreign_keys, immutable=self._idle_state is not None
         )
         tables = SqliteTables(self._connection, schema)
-        super().__init__(file.identity(self._connection), thread, path, access, tables)
+        id_ = file.identity(self._connection)
+        super().__init__(id_, thread, path, access, tables, system)
 
     @classmethod
     async def open(
@@ -129,4 +130,5 @@ class SqliteSink(DatabaseFileSink):
         return file.transaction(self._connection, "BEGIN")
 
     def _close(self) -> None:
+        super()._close()
         self._connection.close()

@@ -30,6 +30,8 @@ from gapless.sinks.sqlite.rows import columns_with_values, to_arrow, to_tuples
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_ROWS_AT_ONCE = 8  # per statement, which costs less than 8 statements
+_SMALL = 32 << 20  # bytes of a file whose indexes are built in less than a second
 _OBSERVERS = f"SELECT ({feed.IS_READ}), ({companion.NAMES})"
 _OF_SPAN = "WHERE chain_id = ? AND block_number BETWEEN ? AND ?"
 _REQUESTS = f"SELECT {requests.COLUMNS} FROM {requests.TABLE} WHERE chain_id = ?"  # noqa: S608
@@ -105,9 +107,14 @@ class SqliteTables:
             return
         columns = columns_with_values(table, rows)
         names = ", ".join(f'"{column.name}"' for column in columns)
-        marks = ", ".join("?" for _ in columns)
-        insert = f"INSERT INTO {table.name} ({names}) VALUES ({marks})"  # noqa: S608 - ours
-        self._connection.executemany(insert, to_tuples(columns, rows))
+        marks = f"({', '.join('?' for _ in columns)})"
+        insert = f"INSERT INTO {table.name} ({names}) VALUES "  # noqa: S608 - ours
+        whole = rows.num_rows - rows.num_rows % _ROWS_AT_ONCE
+        several = insert + ", ".join([marks] * _ROWS_AT_ONCE)
+        self._connection.executemany(
+            several, to_tuples(columns, rows.slice(0, whole), _ROWS_AT_ONCE)
+        )
+        self._connection.executemany(insert + marks, to_tuples(columns, rows.slice(whole)))
 
     async def read(
         self, table: Table, chain_id: int, span: Span, columns: Collection[str] | None = None
@@ -184,9 +191,20 @@ class SqliteTables:
         return self._ranges.highest_fence()
 
     def finish(self) -> None:
-        """Build the indexes."""
-        for statement in self.missing_indexes({it.name: it.indexes for it in self.schema.tables}):
-            self._connection.execute(statement)
+        """Build the indexes.
+
+        Those of a large file are committed one by one, so that others can write in between. For a
+        small one, the commits would take longer than the indexes.
+        """
+        missing = self.missing_indexes({it.name: it.indexes for it in self.schema.tables})
+        size = self._connection.pragma("page_count") * self._connection.pragma("page_size")
+        if not missing or size > _SMALL:
+            for statement in missing:
+                self._connection.execute(statement)
+            return
+        with file.transaction(self._connection):
+            for statement in missing:
+                self._connection.execute(statement)
 
     def missing_indexes(self, indexes: Mapping[str, Collection[Index]]) -> list[str]:
         """Return the statements that build those indexes of existing tables that are missing."""
