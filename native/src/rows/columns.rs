@@ -54,13 +54,13 @@ impl<'a, const N: usize> Column<'a> for Fixed<'a, N> {
     }
 }
 
-impl Int<'_> {
+impl<'a> Int<'a> {
     pub fn get(self, row: usize) -> Option<u64> {
         self.0.is_valid(row).then(|| self.0.value(row))
     }
 
     /// All values, if none is null.
-    pub fn all(&self) -> Option<&[u64]> {
+    pub fn all(self) -> Option<&'a [u64]> {
         (self.0.null_count() == 0).then(|| &self.0.values()[..])
     }
 }
@@ -193,7 +193,6 @@ columns!(TransactionColumns {
 });
 
 columns!(LogColumns {
-    block_number "block_number" Int,
     transaction_index "transaction_index" Int,
     transaction_hash "transaction_hash" Fixed<32>,
     log_index "log_index" Int,
@@ -207,7 +206,6 @@ columns!(LogColumns {
 });
 
 columns!(WithdrawalColumns {
-    block_number "block_number" Int,
     index "withdrawal_index" Int,
     validator_index "validator_index" Int,
     address "address" Fixed<20>,

@@ -7,6 +7,7 @@
 
 mod columns;
 mod restore;
+mod row;
 mod texts;
 
 use arrow_array::RecordBatch;
