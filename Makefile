@@ -8,7 +8,7 @@ UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
 CORE := $(VENV)/.core
 CORE_LOG := native/target/install.log
-CORE_SOURCES := $(shell find native -name target -prune -o -path native/fuzz -prune -o -type f -print)
+CORE_SOURCES := $(shell find native -name target -prune -o -path native/fuzz -prune -o -type f -print 2> /dev/null)
 FUZZ_SECONDS := 30
 COVERAGE_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \

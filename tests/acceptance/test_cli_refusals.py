@@ -209,7 +209,7 @@ class TestLedgers:
         said = gapless.refused(*command.split(), "--ledger", "missing/ledger.db")
 
         assert "there is no ledger at `missing/ledger.db`" in said
-        assert "hint: `gapless fetch` or `gapless backfill start" in said
+        assert "hint: `gapless fetch`, `gapless wallet add` or `gapless backfill start" in said
         assert not (gapless.folder / "missing").exists()
 
     def test_an_empty_postgres_database(self, postgres_gapless: Commands) -> None:

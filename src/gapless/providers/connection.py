@@ -62,7 +62,7 @@ class _Head(NamedTuple):
         return "close" not in wishes if self.version == "HTTP/1.1" else "keep-alive" in wishes
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """An open connection; the loop feeds what it receives, one task at a time takes it.
 
     A large body of known size is received where it stays, so its bytes are not moved from one

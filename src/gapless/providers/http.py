@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from isal import isal_zlib
 
-from gapless.providers.connection import Connection
+from gapless.providers.connection import HttpConnection
 from gapless.providers.failures import connection_failure
 from gapless.providers.transport import Response, Socket, Timeouts, TransportFailure
 
@@ -55,7 +55,7 @@ class Http:
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
-        self._idle: dict[_Origin, list[Connection]] = {}
+        self._idle: dict[_Origin, list[HttpConnection]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -96,7 +96,7 @@ class Http:
         encoding = found.headers.get("content-encoding", "").lower()
         return Response(found.status, found.body, encoding, retry_after(found.headers))
 
-    def _kept(self, origin: _Origin) -> Connection | None:
+    def _kept(self, origin: _Origin) -> HttpConnection | None:
         """The idle connection that was used last; those that waited too long are closed."""
         found = self._idle.get(origin, [])
         oldest = asyncio.get_running_loop().time() - _IDLE
@@ -132,12 +132,12 @@ class Http:
         return True
 
 
-async def _connected(origin: _Origin, seconds: float) -> Connection:
+async def _connected(origin: _Origin, seconds: float) -> HttpConnection:
     secure = origin.scheme == "https"
     try:
         async with asyncio.timeout(seconds):
             _, connection = await asyncio.get_running_loop().create_connection(
-                Connection,
+                HttpConnection,
                 origin.host,
                 origin.port,
                 ssl=_verified() if secure else None,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gapless.providers.connection import Connection, Received
+from gapless.providers.connection import HttpConnection, Received
 from gapless.providers.http import Http
 from gapless.providers.transport import Response, Timeouts, TransportFailure
 
@@ -34,7 +34,7 @@ class Wire(asyncio.Transport):
         self.written = b""
         self.aborted = False
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: HttpConnection) -> None:
         self.connection = connection
         connection.connection_made(self)
 
@@ -51,7 +51,7 @@ class Wire(asyncio.Transport):
         self.aborted = True
 
 
-def deliver(connection: Connection, data: bytes) -> None:
+def deliver(connection: HttpConnection, data: bytes) -> None:
     """Feeds data as a loop does: as much at a time as the connection has room for."""
     while data:
         room = connection.get_buffer(-1)
@@ -63,8 +63,8 @@ def deliver(connection: Connection, data: bytes) -> None:
 
 async def exchanged(
     *pieces: bytes, ends: bool = False, most: int = MOST
-) -> tuple[Received, Connection, Wire]:
-    wire, connection = Wire(pieces, ends=ends), Connection()
+) -> tuple[Received, HttpConnection, Wire]:
+    wire, connection = Wire(pieces, ends=ends), HttpConnection()
     wire.attach(connection)
     async with asyncio.timeout(5):
         received = await connection.exchange(b"head", b"body", most)
