@@ -105,6 +105,8 @@ pub enum Transactions {
     Full(Vec<Transaction>),
     /// A light block has only their hashes.
     Hashes(Vec<Hash>),
+    /// The row of a light block has only their number.
+    Counted(usize),
 }
 
 impl Default for Transactions {

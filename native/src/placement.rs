@@ -65,7 +65,7 @@ pub fn paired<'a>(
 ) -> impl Iterator<Item = (&'a Transaction, Option<&'a Receipt>)> {
     let rows = match &answer.block.transactions {
         Transactions::Full(rows) => &rows[..],
-        Transactions::Hashes(_) => &[],
+        Transactions::Hashes(_) | Transactions::Counted(_) => &[],
     };
     let receipts = answer.receipts.as_deref().unwrap_or_default();
     rows.iter()

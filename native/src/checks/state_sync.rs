@@ -16,6 +16,7 @@ pub fn hash(answer: &Answer, question: &Question) -> Option<Hash> {
     let last = match &answer.block.transactions {
         Transactions::Full(transactions) => transactions.last()?.hash,
         Transactions::Hashes(hashes) => *hashes.last()?,
+        Transactions::Counted(_) => return None,
     };
     let height = question.height.to_be_bytes();
     let key = [b"matic-bor-receipt-", &height[..], &answer.block.hash].concat();

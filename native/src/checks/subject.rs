@@ -42,7 +42,7 @@ impl<'a> Subject<'a> {
     pub fn transactions(&self) -> Option<&'a [Transaction]> {
         match &self.block().transactions {
             Transactions::Full(transactions) => Some(transactions),
-            Transactions::Hashes(_) => None,
+            Transactions::Hashes(_) | Transactions::Counted(_) => None,
         }
     }
 
@@ -69,6 +69,7 @@ impl<'a> Subject<'a> {
         match &self.block().transactions {
             Transactions::Full(transactions) => transactions.len(),
             Transactions::Hashes(hashes) => hashes.len(),
+            Transactions::Counted(count) => *count,
         }
     }
 
@@ -86,6 +87,7 @@ impl<'a> Subject<'a> {
         match &self.block().transactions {
             Transactions::Full(transactions) => transactions.get(position).map(|it| &it.hash),
             Transactions::Hashes(hashes) => hashes.get(position),
+            Transactions::Counted(_) => None,
         }
     }
 }

@@ -121,7 +121,7 @@ fn prove(answer: &mut Answer, expected: &Expected) -> Option<Proof> {
 
 fn form_of(answer: &Answer) -> Form {
     match (&answer.block.transactions, &answer.receipts, &answer.range) {
-        (Transactions::Hashes(_), ..) => Form::Light,
+        (Transactions::Counted(_), ..) => Form::Light,
         (_, Some(_), _) => Form::WithReceipts,
         (_, _, Some(_)) => Form::WithRangeLogs,
         _ => Form::WithoutReceipts,

@@ -9,12 +9,12 @@ use super::columns::{
     BlockColumns, Column, Int, LogColumns, TransactionColumns, WithdrawalColumns, variable_size,
 };
 use super::row;
-use crate::model::{Answer, Hash, RangeLogs, Receipt, Slice, Transactions};
+use crate::model::{Answer, RangeLogs, Receipt, Slice, Transactions};
 
 /// The columns of all rows of a batch together are shorter than this, so an arena can hold them.
 const MOST_BYTES: usize = 1 << 30;
-/// No block has more transactions, and fewer bytes than this are allocated for their hashes.
-const MOST_TRANSACTIONS: u64 = 1 << 20;
+/// No block has more transactions: the reference examines one whose row says so.
+const MOST_TRANSACTIONS: usize = 1 << 20;
 
 /// Restore the blocks of some rows, ascending; `None` if something about the rows is unusual.
 pub fn restore(stored: &Stored, chain_id: u64) -> Option<Vec<Answer>> {
@@ -66,9 +66,9 @@ impl Tables<'_> {
         let emitted = self.logs.as_mut().map(|logs| logs.take(height));
         let Some(transactions) = &mut self.transactions else {
             let count = self.blocks.transaction_count.get(row)?;
-            let hashes =
-                (count <= MOST_TRANSACTIONS).then(|| vec![Hash::default(); count as usize]);
-            answer.block.transactions = Transactions::Hashes(hashes?);
+            let count = usize::try_from(count).ok();
+            let possible = count.filter(|it| *it <= MOST_TRANSACTIONS);
+            answer.block.transactions = Transactions::Counted(possible?);
             return Some(answer);
         };
         let members = transactions.take(height);

@@ -104,6 +104,7 @@ impl Transactions {
         match self {
             Self::Full(rows) => rows.len(),
             Self::Hashes(hashes) => hashes.len(),
+            Self::Counted(count) => *count,
         }
     }
 }

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from itertools import combinations
 
 import pyarrow as pa
 import pytest
 
 from gapless.chains import Level
+from gapless.chains.evm.checks.rows import examine_rows
 from gapless.chains.evm.reading import read
 from gapless.devnode import Parameters
 from gapless.schema.arrow import Tables
 from tests.evm import DATASETS, checks_of, evm_network
 from tests.evm_answers import simulated_answers
-from tests.evm_core import with_core
+from tests.evm_core import CORE, with_core
 from tests.evm_rows import altered, assert_examined_alike
 
 pytestmark = with_core
@@ -68,3 +71,36 @@ def test_rows_in_several_pieces(stored: tuple[Tables, int]) -> None:
     pieces = {it: pa.concat_tables([rows[:2], rows[2:]]) for it, rows in tables.items()}
     found = assert_examined_alike(pieces, NETWORK, chain_id, checks_of(Level.ROOTS))
     assert not found.flaws
+
+
+def test_numbers_of_transactions_take_no_memory(stored: tuple[Tables, int]) -> None:
+    tables, chain_id = stored
+    rows = tables["blocks"].take(pa.array([0] * 32))
+    rows = _with(_with(rows, "block_number", [*range(32)]), "transaction_count", [1 << 20] * 32)
+    before = _highest_memory()
+    found = assert_examined_alike({"blocks": rows}, NETWORK, chain_id, checks_of(Level.OFF))
+    assert not found.flaws
+    assert _highest_memory() - before < 64 << 20
+
+
+@pytest.mark.parametrize("count", [1 << 40, (1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_impossible_numbers_of_transactions(stored: tuple[Tables, int], count: int) -> None:
+    tables, chain_id = stored
+    rows = _with(tables["blocks"][:1], "transaction_count", [count])
+    by_core, alone = (
+        examine_rows({"blocks": rows}, NETWORK, chain_id, checks_of(Level.OFF), core)
+        for core in (CORE.module, None)
+    )
+    assert by_core == alone
+    assert bool(alone.flaws) == (count >= 1 << 63)
+
+
+def _with(rows: pa.Table, name: str, values: list[int]) -> pa.Table:
+    place = rows.schema.get_field_index(name)
+    return rows.set_column(place, rows.schema.field(place), pa.array(values, pa.uint64()))
+
+
+def _highest_memory() -> int:
+    """The most bytes that this process has had in memory so far."""
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return highest if sys.platform == "darwin" else highest << 10

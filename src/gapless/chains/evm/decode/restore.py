@@ -9,11 +9,12 @@ are omitted, as in the answer of an old node.
 
 from __future__ import annotations
 
+import sys
 from binascii import hexlify
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -71,8 +72,8 @@ def restore(tables: Mapping[str, pa.Table]) -> Iterator[Restored]:
         header = _header(row, withdrawn)
         emitted = None if logs is None else [*logs.of(height)]
         if transactions is None:
-            count = int(row["transaction_count"], 16)
-            yield Restored(height, LightBlock(**header, transactions=[""] * count), None, None)
+            hashes = _unknown_hashes(int(row["transaction_count"], 16))
+            yield Restored(height, LightBlock(**header, transactions=hashes), None, None)
             continue
         members = [*transactions.of(height)]
         block = Block(
@@ -125,6 +126,14 @@ def _column(column: Column, array: pa.Array) -> list[Any]:
 
 def _json(column: Column, text: str) -> Any:
     return _texts(text) if column.name in _LISTS else Raw(text.encode())
+
+
+def _unknown_hashes(count: int) -> Sequence[str]:
+    """Return what has this length and no hash in it, without memory for each.
+
+    The length of a sequence is limited. A larger number differs when the block is decoded again.
+    """
+    return cast("Sequence[str]", range(min(count, sys.maxsize)))
 
 
 def _header(row: Row, withdrawals: list[Withdrawal] | None) -> Row:

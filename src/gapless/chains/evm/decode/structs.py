@@ -13,6 +13,7 @@ as JSON text, and parsed only to compute a transaction's hash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
@@ -176,7 +177,7 @@ class Header(Answer, gc=False, rename="camel", kw_only=True):
 class LightBlock(Header, gc=False, rename="camel", kw_only=True):
     """`eth_getBlockByNumber(n, false)`: transactions are given by their hashes."""
 
-    transactions: list[str]
+    transactions: Sequence[str]
     withdrawals: list[Withdrawal] | None = None
 
 
