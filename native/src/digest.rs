@@ -4,7 +4,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::row_values::{Column, Rows};
+use crate::row_values::{Column, Rows, text};
 
 /// A number mod 2^256, little-endian.
 pub type Sum = [u8; 32];
@@ -115,7 +115,7 @@ fn push_value(column: &Column, row: usize, into: &mut Vec<u8>) {
         Column::Fixed(array) => into.extend_from_slice(array.value(row)),
         Column::Bytes(_) | Column::Text(_) if null => {}
         Column::Bytes(array) => into.extend_from_slice(array.value(row)),
-        Column::Text(array) => into.extend_from_slice(array.value(row).as_bytes()),
+        Column::Text(array) => into.extend_from_slice(text(array, row)),
     }
 }
 

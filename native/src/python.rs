@@ -9,7 +9,8 @@ use arrow_schema::ffi::FFI_ArrowSchema;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyMemoryView, PyType};
 
 use crate::model::Hash;
 use crate::python_rows::examine;
@@ -33,9 +34,9 @@ type GoodBlock = (u64, Py<PyBytes>, Py<PyBytes>, u32, u32);
 type RefusedBlock = (u64, &'static str, Option<u8>, String);
 type ReadResult<'py> = (Bound<'py, PyDict>, Vec<GoodBlock>, Vec<RefusedBlock>, bool);
 
-/// The bytes of an answer, in memory of Python's.
+/// The bytes of an answer.
 enum Answer {
-    /// They cannot change while the buffer is held.
+    /// In memory of Python's, where they cannot change while the buffer is held.
     Borrowed(PyBuffer<u8>),
     Copied(Vec<u8>),
 }
@@ -46,8 +47,7 @@ impl Answer {
             Self::Copied(bytes) => bytes,
             Self::Borrowed(buffer) if buffer.item_count() == 0 => &[],
             // SAFETY: the buffer is contiguous, was exported as bytes, and is held by `self`, so it
-            // is valid for as long as the slice. It is read-only, and callers pass only `bytes` and
-            // parts of them, so it does not change.
+            // is valid for as long as the slice. Its exporter is immutable, so it does not change.
             Self::Borrowed(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.item_count())
             },
@@ -60,11 +60,25 @@ impl FromPyObject<'_, '_> for Answer {
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let buffer = PyBuffer::<u8>::get(&object)?;
-        if buffer.readonly() && buffer.is_c_contiguous() {
+        if buffer.is_c_contiguous() && is_immutable(&object)? {
             return Ok(Self::Borrowed(buffer));
         }
         buffer.to_vec(object.py()).map(Self::Copied)
     }
+}
+
+/// Whether it is `bytes`, a view of them, or the part of a parsed answer, which keeps its `bytes`.
+///
+/// That a buffer is read-only is not enough: its owner may still change it.
+fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static PART: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = object.py();
+    let owner = match object.cast::<PyMemoryView>() {
+        Ok(view) => view.getattr("obj")?,
+        Err(_) => object.clone(),
+    };
+    let part = PART.import(py, "msgspec", "Raw");
+    Ok(owner.is_exact_instance_of::<PyBytes>() || part.is_ok_and(|it| owner.get_type().is(it)))
 }
 
 /// A table that other libraries import without a copy, by Arrow's C data interface.
@@ -79,14 +93,16 @@ impl Batch {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        drop(requested_schema); // the interface allows to ignore it
-        let rows = StructArray::from(self.0.clone());
-        let fail = |error: ArrowError| PyRuntimeError::new_err(error.to_string());
-        let array = FFI_ArrowArray::new(&rows.to_data());
-        let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(fail)?;
-        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
-        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
-        Ok((schema, array))
+        guarded(|| {
+            drop(requested_schema); // the interface allows to ignore it
+            let rows = StructArray::from(self.0.clone());
+            let fail = |error: ArrowError| PyRuntimeError::new_err(error.to_string());
+            let array = FFI_ArrowArray::new(&rows.to_data());
+            let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(fail)?;
+            let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
+            let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+            Ok((schema, array))
+        })
     }
 }
 
@@ -101,33 +117,42 @@ fn read<'py>(
     chain_id: u64,
     wanted: Vec<String>,
 ) -> PyResult<ReadResult<'py>> {
-    let raws: Vec<RawBlock> = blocks.iter().map(raw_block).collect();
-    if let Some(name) = wanted
-        .iter()
-        .find(|name| !tables::NAMES.contains(&name.as_str()))
-    {
-        return Err(PyValueError::new_err(format!("there is no table `{name}`")));
-    }
-    let wanted = Wanted {
-        light,
-        network: network(&facts)?,
-        asked: CheckSet(asked),
-        chain_id,
-        tables: wanted.iter().map(String::as_str).collect(),
-    };
-    match without_lock(py, || crate::read::read(&raws, &wanted))? {
-        Ok(reading) => result(py, reading),
-        Err(error @ ArrowError::OffsetOverflowError(_)) => {
-            Err(PyOverflowError::new_err(error.to_string()))
+    guarded(|| {
+        let raws: Vec<RawBlock> = blocks.iter().map(raw_block).collect();
+        if let Some(name) = wanted
+            .iter()
+            .find(|name| !tables::NAMES.contains(&name.as_str()))
+        {
+            return Err(PyValueError::new_err(format!("there is no table `{name}`")));
         }
-        Err(error) => Err(PyRuntimeError::new_err(error.to_string())),
-    }
+        let wanted = Wanted {
+            light,
+            network: network(&facts)?,
+            asked: CheckSet(asked),
+            chain_id,
+            tables: wanted.iter().map(String::as_str).collect(),
+        };
+        match without_lock(py, || crate::read::read(&raws, &wanted))? {
+            Ok(reading) => result(py, reading),
+            Err(error @ ArrowError::OffsetOverflowError(_)) => {
+                Err(PyOverflowError::new_err(error.to_string()))
+            }
+            Err(error) => Err(PyRuntimeError::new_err(error.to_string())),
+        }
+    })
 }
 
-/// Compute without Python's lock; a panic becomes an error.
+/// Run the body of a function of this module: a panic becomes an error that Python can handle.
+pub fn guarded<T>(body: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        let message = "the compiled core failed; please report this";
+        Err(PyRuntimeError::new_err(message))
+    })
+}
+
+/// Compute without Python's lock.
 pub fn without_lock<T: Send>(py: Python<'_>, compute: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let computed = py.detach(|| catch_unwind(AssertUnwindSafe(compute)));
-    computed.map_err(|_| PyRuntimeError::new_err("the compiled core failed; please report this"))
+    py.detach(|| guarded(|| Ok(compute())))
 }
 
 /// The facts about a network that checks depend on.
@@ -196,6 +221,7 @@ fn result<'py>(py: Python<'py>, reading: Reading<'_>) -> PyResult<ReadResult<'py
 fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("RULES", crate::RULES)?;
     module.add("SCHEMA", tables::schema())?;
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;

@@ -9,7 +9,7 @@ use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::python::{Batch, NetworkFacts, network, without_lock};
+use crate::python::{Batch, NetworkFacts, guarded, network, without_lock};
 use crate::rows::{self, Examined, Expected, Stored};
 use crate::verdict::CheckSet;
 
@@ -20,25 +20,29 @@ impl FromPyObject<'_, '_> for Imported {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let exported = object.call_method0("__arrow_c_array__")?;
-        let (schema, array): (Bound<PyCapsule>, Bound<PyCapsule>) = exported.extract()?;
-        let schema = schema
-            .pointer_checked(Some(c"arrow_schema"))?
-            .cast::<FFI_ArrowSchema>();
-        let array = array
-            .pointer_checked(Some(c"arrow_array"))?
-            .cast::<FFI_ArrowArray>();
-        // SAFETY: by the interface, capsules of these names hold these structs, which are alive as
-        // long as the capsules, and whoever imports an array moves it out.
-        let rows = unsafe {
-            let array = FFI_ArrowArray::from_raw(array.as_ptr());
-            ffi::from_ffi(array, schema.as_ref())
-        };
-        let rows = rows.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        if !matches!(rows.data_type(), arrow_schema::DataType::Struct(_)) || rows.null_count() > 0 {
-            return Err(PyValueError::new_err("rows must be a batch of columns"));
-        }
-        Ok(Self(StructArray::from(rows).into()))
+        guarded(|| {
+            let exported = object.call_method0("__arrow_c_array__")?;
+            let (schema, array): (Bound<PyCapsule>, Bound<PyCapsule>) = exported.extract()?;
+            let schema = schema
+                .pointer_checked(Some(c"arrow_schema"))?
+                .cast::<FFI_ArrowSchema>();
+            let array = array
+                .pointer_checked(Some(c"arrow_array"))?
+                .cast::<FFI_ArrowArray>();
+            // SAFETY: by the interface, capsules of these names hold these structs, which are alive as
+            // long as the capsules, and whoever imports an array moves it out.
+            let rows = unsafe {
+                let array = FFI_ArrowArray::from_raw(array.as_ptr());
+                ffi::from_ffi(array, schema.as_ref())
+            };
+            let rows = rows.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            if !matches!(rows.data_type(), arrow_schema::DataType::Struct(_))
+                || rows.null_count() > 0
+            {
+                return Err(PyValueError::new_err("rows must be a batch of columns"));
+            }
+            Ok(Self(StructArray::from(rows).into()))
+        })
     }
 }
 
@@ -54,25 +58,27 @@ pub fn examine<'py>(
     supported: Vec<(u64, u32)>,
     chain_id: u64,
 ) -> PyResult<Option<Proven<'py>>> {
-    let mut take = |name| tables.remove(name).map(|it| it.0);
-    let blocks = take("blocks").ok_or_else(|| PyKeyError::new_err("blocks"))?;
-    let stored = Stored {
-        blocks,
-        transactions: take("transactions"),
-        logs: take("logs"),
-        withdrawals: take("withdrawals"),
-    };
-    let eras = supported
-        .into_iter()
-        .map(|(start, checks)| (start, CheckSet(checks)));
-    let expected = Expected {
-        network: network(&facts)?,
-        chain_id,
-        asked: CheckSet(asked),
-        supported: eras.collect(),
-    };
-    let found = without_lock(py, || rows::examine(&stored, &expected))?;
-    found.map(|it| proven(py, it)).transpose()
+    guarded(|| {
+        let mut take = |name| tables.remove(name).map(|it| it.0);
+        let blocks = take("blocks").ok_or_else(|| PyKeyError::new_err("blocks"))?;
+        let stored = Stored {
+            blocks,
+            transactions: take("transactions"),
+            logs: take("logs"),
+            withdrawals: take("withdrawals"),
+        };
+        let eras = supported
+            .into_iter()
+            .map(|(start, checks)| (start, CheckSet(checks)));
+        let expected = Expected {
+            network: network(&facts)?,
+            chain_id,
+            asked: CheckSet(asked),
+            supported: eras.collect(),
+        };
+        let found = without_lock(py, || rows::examine(&stored, &expected))?;
+        found.map(|it| proven(py, it)).transpose()
+    })
 }
 
 fn proven<'py>(py: Python<'py>, it: Examined) -> PyResult<Proven<'py>> {

@@ -51,6 +51,12 @@ impl Column {
     }
 }
 
+/// The bytes of a text: that it is UTF-8 is not taken on trust.
+pub fn text(array: &StringArray, row: usize) -> &[u8] {
+    let offsets = array.value_offsets();
+    &array.value_data()[offsets[row] as usize..offsets[row + 1] as usize]
+}
+
 /// A record batch: the names of its columns, the columns, and the number of rows.
 pub struct Rows {
     columns: Vec<(String, Column)>,

@@ -3,6 +3,8 @@
 use arrow_array::{Array, BinaryArray, BooleanArray, FixedSizeBinaryArray, RecordBatch};
 use arrow_array::{StringArray, UInt64Array};
 
+use crate::row_values::text;
+
 /// A type of column: how to find it in a table, and how to read its values.
 pub trait Column<'a>: Sized {
     /// `None` if there is no such column of this type.
@@ -78,13 +80,8 @@ impl<'a> Bytes<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Return the text as bytes: that it is UTF-8 is not taken on trust.
     pub fn get(self, row: usize) -> Option<&'a [u8]> {
-        let offsets = self.0.value_offsets();
-        let (start, end) = (offsets[row] as usize, offsets[row + 1] as usize);
-        self.0
-            .is_valid(row)
-            .then(|| &self.0.value_data()[start..end])
+        self.0.is_valid(row).then(|| text(self.0, row))
     }
 }
 
