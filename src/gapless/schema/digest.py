@@ -27,12 +27,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gapless.schema.arrow import one_array
-from gapless.schema.native import compiled
+from gapless.schema.native import installed
 from gapless.schema.table import Column, Kind, Table
 
 MODULUS = 1 << 256
-
-_compiled = compiled("digest")
 
 _VARIABLE = (Kind.BYTES, Kind.TEXT, Kind.JSON)
 # Created once: converting a Python value makes Arrow look for pandas, which is slow.
@@ -45,20 +43,26 @@ def digest(table: Table, rows: pa.Table) -> int:
     """Returns the digest of rows of one chain, sorted by key, with all columns of the table."""
     if not rows.num_rows:
         return 0
-    if _compiled is None:
+    core = installed().module
+    batches = None if core is None else _whole_blocks(rows)
+    if core is None or batches is None:
         return reference_digest(table, rows)
     columns = [(column.name, column.nullable) for column in table]
-    found = (_compiled(table.name, columns, batch) for batch in _whole_blocks(rows))
+    found = (core.digest(table.name, columns, batch) for batch in batches)
     return sum(int.from_bytes(it, "little") for it in found) % MODULUS
 
 
-def _whole_blocks(rows: pa.Table) -> list[pa.RecordBatch]:
-    """Returns the rows in batches that have all rows of their blocks."""
+def _whole_blocks(rows: pa.Table) -> list[pa.RecordBatch] | None:
+    """Returns the rows in batches that have all rows of their blocks, if Arrow can form them."""
     found: list[pa.RecordBatch] = rows.to_batches()
-    heights = [batch.column("block_number") for batch in found]
-    if any(one[-1] == other[0] for one, other in pairwise(heights)):
-        found = rows.combine_chunks().to_batches()
-    return found
+    if _split_a_block(found):
+        found = rows.combine_chunks().to_batches()  # several if a column is too long for one
+    return None if _split_a_block(found) else found
+
+
+def _split_a_block(batches: Sequence[pa.RecordBatch]) -> bool:
+    heights = [batch.column("block_number") for batch in batches]
+    return any(one[-1] == other[0] for one, other in pairwise(heights))
 
 
 def reference_digest(table: Table, rows: pa.Table) -> int:

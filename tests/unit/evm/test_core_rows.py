@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from gapless.chains import Level
+from gapless.chains.evm.checks.native_rows import prove_rows
 from gapless.chains.evm.checks.rows import examine_rows
 from gapless.chains.evm.reading import read
 from gapless.devnode import Parameters
@@ -18,6 +19,7 @@ from tests.evm import DATASETS, checks_of, evm_network
 from tests.evm_answers import simulated_answers
 from tests.evm_core import CORE, with_core
 from tests.evm_rows import altered, assert_examined_alike
+from tests.long_rows import TooLong
 
 pytestmark = with_core
 OTHERS = DATASETS[1:]
@@ -71,6 +73,14 @@ def test_rows_in_several_pieces(stored: tuple[Tables, int]) -> None:
     pieces = {it: pa.concat_tables([rows[:2], rows[2:]]) for it, rows in tables.items()}
     found = assert_examined_alike(pieces, NETWORK, chain_id, checks_of(Level.ROOTS))
     assert not found.flaws
+
+
+def test_rows_too_long_for_one_batch_are_left_to_the_reference(stored: tuple[Tables, int]) -> None:
+    tables, chain_id = stored
+    rows = tables["blocks"]
+    pieces = {"blocks": TooLong(pa.concat_tables([rows[:2], rows[2:]]))}
+    assert CORE.module is not None
+    assert prove_rows(CORE.module, pieces, NETWORK, chain_id, checks_of(Level.OFF)) is None
 
 
 def test_numbers_of_transactions_take_no_memory(stored: tuple[Tables, int]) -> None:

@@ -1,9 +1,8 @@
-"""Find the compiled core, and decide whether this process uses it.
+"""Whether this process reads the answers of EVM nodes with the compiled core.
 
-The core is the package `gapless-native`. It does what `reading.read` does, several times faster,
-and without Python's lock. It is used if it is installed and knows the same columns and checks as
-this version; a core of another schema is never used. `GAPLESS_NATIVE=off` rules it out, and
-`GAPLESS_NATIVE=require` makes its absence an error.
+The core does what `reading.read` does, several times faster, and without Python's lock. It must
+follow the rules that `gapless.schema.native` compares, and know the columns and checks of this
+version.
 """
 
 from __future__ import annotations
@@ -18,10 +17,7 @@ from typing import Any
 from gapless.chains.decoder import PYTHON, Decoder
 from gapless.chains.evm.check_names import Check
 from gapless.chains.evm.tables import TABLES
-from gapless.core.errors import UsageError
-
-VARIABLE = "GAPLESS_NATIVE"
-MODULE = "gapless_native"
+from gapless.schema import native
 
 
 @dataclass(frozen=True)
@@ -40,32 +36,11 @@ def installed() -> Core:
 
 def find(environment: Mapping[str, str], load: Callable[[str], Any]) -> Core:
     """Return the core to use; raise `UsageError` if it is required and cannot be used."""
-    wish = environment.get(VARIABLE, "").strip().lower()
-    if wish not in ("", "off", "require"):
-        raise UsageError(
-            f"`{VARIABLE}` is `{wish}`",
-            hint=f"set `{VARIABLE}` to `off` or `require`, or unset it",
-        )
-    if wish == "off":
-        return _python(f"`{VARIABLE}` is `off`")
-    try:
-        module = load(MODULE)
-    except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError) and error.name == MODULE
-        reason = "is not installed" if missing else f"cannot be loaded: {error}"
-    else:
-        unfit = _unfit(module)
-        if unfit is None:
-            version = getattr(module, "__version__", "")
-            return Core(module, Decoder(f"compiled core {version}".strip(), is_parallel=True))
-        reason = unfit
-    if wish == "require":
-        raise UsageError(
-            f"`{VARIABLE}` is `require`, but the compiled core {reason}",
-            hint=f"install the `gapless-native` that belongs to this version of Gapless,"
-            f" or unset `{VARIABLE}`",
-        )
-    return _python(f"the compiled core {reason}")
+    core = native.find(environment, load, _unfit)
+    if core.module is None:
+        return Core(None, Decoder(PYTHON.name, unused_core=core.reason))
+    version = getattr(core.module, "__version__", "")
+    return Core(core.module, Decoder(f"compiled core {version}".strip(), is_parallel=True))
 
 
 def schema() -> tuple[str, ...]:
@@ -84,7 +59,3 @@ def _unfit(module: Any) -> str | None:
     if tuple(getattr(module, "CHECKS", ())) != tuple(map(str, Check)):
         return "was built for other checks"
     return None
-
-
-def _python(reason: str) -> Core:
-    return Core(None, Decoder(PYTHON.name, unused_core=reason))

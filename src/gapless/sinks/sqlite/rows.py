@@ -8,7 +8,7 @@ same eight bytes, interpreted as SQLite does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from gapless.schema import Column, Kind, Table
 from gapless.schema.arrow import arrow_schema, arrow_type, one_array
-from gapless.schema.native import compiled
+from gapless.schema.native import installed
 
-_compiled = compiled("sqlite_rows")
 _NUMBERS = {Kind.INT: "<i8", Kind.FLOAT: "<f8"}
 
 
@@ -33,10 +32,17 @@ def to_tuples(
     """Return some columns of the rows as values for SQLite, each tuple for `at_once` rows."""
     if not rows.num_rows:
         return iter(())
-    if _compiled is None:
+    core = installed().module
+    if core is None:
         return reference_tuples(columns, rows, at_once)
     wanted = rows.select([column.name for column in columns]).combine_chunks()
-    return iter(_compiled(*wanted.to_batches(), at_once))
+    batches = wanted.to_batches()
+    if len(batches) == 1:
+        return iter(core.sqlite_rows(batches[0], at_once))
+    # A column is too long for one batch, and a tuple may need rows of two.
+    each = chain.from_iterable(core.sqlite_rows(batch, 1) for batch in batches)
+    groups = zip(*[each] * at_once, strict=True)
+    return (tuple(chain.from_iterable(group)) for group in groups)
 
 
 def reference_tuples(

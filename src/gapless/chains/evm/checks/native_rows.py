@@ -44,8 +44,11 @@ def prove_rows(
     stored = {it.name: tables[it.name] for it in TABLES if it.name in tables}
     rules = (network.header.value, network.byzantium, network.sprint)
     eras = [(era.start, mask(era.checks)) for era in network.eras]
-    batches = {name: _batch(rows) for name, rows in stored.items()}
-    found = core.examine(batches, rules, mask(checks), eras, chain_id)
+    batches = {name: _batches(rows) for name, rows in stored.items()}
+    if any(len(each) > 1 for each in batches.values()):  # a column is too long for one batch
+        return None
+    whole = {name: batch for name, [batch] in batches.items()}
+    found = core.examine(whole, rules, mask(checks), eras, chain_id)
     if found is None:
         return None
     proven, unproven, with_receipts, decoded = found
@@ -57,9 +60,9 @@ def prove_rows(
     return proof(proven, unproven)
 
 
-def _batch(rows: pa.Table) -> pa.RecordBatch:
-    """Return the rows as one batch; a table without rows has none."""
+def _batches(rows: pa.Table) -> list[pa.RecordBatch]:
+    """Return the rows as one batch, if possible; a table without rows has none."""
     if not rows.num_rows:
-        return pa.RecordBatch.from_pylist([], rows.schema)
-    [batch] = rows.combine_chunks().to_batches()
-    return batch
+        return [pa.RecordBatch.from_pylist([], rows.schema)]
+    batches: list[pa.RecordBatch] = rows.combine_chunks().to_batches()
+    return batches
