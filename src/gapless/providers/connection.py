@@ -75,6 +75,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray()
         self._expected = _NOTHING  # room for what is still missing of a large body
         self._ended = False
+        self._broke = False  # it ended in an error, so bytes may be missing
         self._busy = False
         self._reusable = True
         self._arrival: asyncio.Future[None] | None = None
@@ -107,6 +108,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._broke = exc is not None and not self._ended
         self._ended = True
         self._wake()
 
@@ -179,6 +181,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             if len(self._buffer) > most_bytes:
                 raise _too_large(most_bytes)
             await self._more()
+        if self._broke:
+            raise EOFError
         return self._taken(len(self._buffer))
 
     async def _until(self, mark: bytes, most_bytes: int) -> bytes:

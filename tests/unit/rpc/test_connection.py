@@ -155,6 +155,17 @@ async def test_a_body_that_is_too_large_is_cut_off(whole: bytes) -> None:
     assert "larger than" in await refused(whole, most=4)
 
 
+async def test_a_body_without_a_size_is_not_whole_if_its_connection_was_reset() -> None:
+    wire = Wire([b"HTTP/1.1 200 OK\r\n\r\nhel"], ends=False)
+    connection = HttpConnection()
+    wire.attach(connection)
+    exchange = asyncio.create_task(connection.exchange(b"head", b"body", MOST))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(connection.connection_lost, ConnectionResetError())
+    with pytest.raises(TransportFailure, match="the answer broke off"):
+        await exchange
+
+
 async def test_a_body_without_a_size_ends_with_its_connection() -> None:
     received, connection, _ = await exchanged(b"HTTP/1.1 200 OK\r\n\r\nhel", b"lo", ends=True)
     assert received.body == b"hello"
