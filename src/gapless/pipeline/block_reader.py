@@ -141,8 +141,8 @@ class BlockReader:
 def reading_threads(family: Family, system: System) -> Executor:
     """Start the threads that units are read on.
 
-    A thread for each core if the family's decoder computes without Python's lock. Otherwise one:
-    more would only take the lock from each other.
+    A thread for each core of this process's share if the family's decoder computes without Python's
+    lock. Otherwise one: more would only take the lock from each other.
     """
     threads = system.cores() if family.decoder.is_parallel else 1
     return system.executor(threads, "gapless-decode")

@@ -85,7 +85,9 @@ class Providers:
         self.workers = share.of_slots(workers)
         self._share = share
         self._timeouts = timeouts or Timeouts()
-        self.system, self._connect = system, connect
+        # So that all processes together start one reading thread for each core.
+        self.system = replace(system, cores=lambda: share.of_slots(system.cores()))
+        self._connect = connect
         self._endpoints: dict[str, Endpoint] = {}
         self._standings: dict[Endpoint, Standing] = {}
         self._known_rests: Rests = {}  # also of endpoints that this process has not used yet

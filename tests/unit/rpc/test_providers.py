@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gapless.chains.evm.queries import QUERIES
@@ -9,7 +11,7 @@ from gapless.core.errors import UsageError
 from gapless.devnode import Chain, DevNode
 from gapless.providers import Call, EndpointSpec, Pool, Profile, Providers, Share
 from gapless.providers.registry import Rested, fingerprint
-from gapless.system import System
+from gapless.system import SYSTEM, System
 from gapless.telemetry import metrics
 from tests.unit.rpc.nodes import Outspoken, error, first
 
@@ -63,6 +65,8 @@ def test_processes_divide_requests_and_rate(parts: int, places: list[int]) -> No
     assert [each.of_slots(8) for each in shares] == places
     assert sum(each.of_rate(12) or 0 for each in shares) == pytest.approx(12)
     assert Share(0, parts).of_rate(None) is None
+    system = replace(SYSTEM, cores=lambda: 8)
+    assert [Providers(share=each, system=system).system.cores() for each in shares] == places
 
 
 async def test_a_rest_reaches_another_process_without_growing(chain: Chain) -> None:
