@@ -83,7 +83,7 @@ def block_under_check(
     transactions: Sequence[Transaction] | None = None
     if isinstance(block, Block):
         transactions = block.transactions
-        hashes = [each.hash for each in transactions]
+        hashes: Sequence[str] = [each.hash for each in transactions]
     else:
         hashes = block.transactions
     rooted, rooted_receipts, count = transactions, receipts, len(hashes)
