@@ -1,8 +1,8 @@
-"""Change answers at random until the time is over; both decoders must agree about each of them.
+"""Change answers and rows at random until the time is over; both decoders must agree about each.
 
     python -m tests.fuzz [--seconds 60] [--seed FIRST]
 
-Prints the smallest answer that they disagree about with the seed that finds it again, and exits
+Prints what they disagree about (of answers, the smallest), the seed that finds it again, and exits
 with 1. Without the compiled core there is nothing to compare, which it says in one line.
 """
 
@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 
 from gapless.chains import Level
 from gapless.chains.evm.family import EVM
+from gapless.chains.evm.networks import EvmNetwork
 from gapless.chains.evm.raw_block import EvmRawBlock
+from gapless.chains.evm.reading import read
 from gapless.chains.family import Wanted
 from gapless.devnode import Parameters
 from tests.data.recorded import real_blocks
@@ -35,12 +37,14 @@ from tests.evm_answers import (
     without_receipts,
 )
 from tests.evm_core import CORE, assert_agree
+from tests.evm_rows import altered, assert_examined_equally
 from tests.unit.evm.answers import CHAIN, HEIGHT, rich_block
 from tests.unit.evm.meanings import respelled, revalued
 from tests.unit.evm.mutations import flipped, mutated, texts_of
 
 _LEVELS = (Level.OFF, Level.LINKS, Level.ROOTS, Level.SENDERS)
 _ROUND = 100  # answers for one seed
+_ROW_ROUNDS = 5  # one seed of so many is for rows
 _SETTINGS = settings(
     max_examples=_ROUND,
     database=None,
@@ -58,20 +62,25 @@ def main() -> int:
     ends = time.monotonic() + options.seconds
     with TemporaryDirectory() as folder:
         subjects = _subjects(Path(folder))
-    number, tried = options.seed, 0
+    number, tried, altered_rows = options.seed, 0, 0
     while time.monotonic() < ends:
         raws, wanted = subjects[number % len(subjects)]
         level = _LEVELS[number // len(subjects) % len(_LEVELS)]
         checks = EVM.level(level, wanted.datasets)
         try:
-            _compare(raws, replace(wanted, checks=checks), number)
+            if number % _ROW_ROUNDS == 0:
+                altered_rows += _compare_rows(raws, replace(wanted, checks=checks), number)
+            else:
+                _compare(raws, replace(wanted, checks=checks), number)
+                tried += _ROUND
         except Exception as error:  # noqa: BLE001 - whatever it is, the seed finds it again
             print(f"seed {number}: {type(error).__name__}: {error}")
             print("\n".join(getattr(error, "__notes__", ())))
             print(f"repeat it with: python -m tests.fuzz --seconds 1 --seed {number}")
             return 1
-        number, tried = number + 1, tried + _ROUND
-    print(f"both decoders agree about {tried:,} answers (seeds {options.seed} to {number - 1})")
+        number += 1
+    what = f"{tried:,} answers and {altered_rows:,} altered values of rows"
+    print(f"both decoders agree about {what} (seeds {options.seed} to {number - 1})")
     return 0
 
 
@@ -110,6 +119,21 @@ def _compare(raws: Sequence[EvmRawBlock], wanted: Wanted, number: int) -> None:
             raise
 
     agree()
+
+
+def _compare_rows(raws: Sequence[EvmRawBlock], wanted: Wanted, number: int) -> int:
+    """Change one value of every column in turn; return how many were changed."""
+    network, tried = wanted.network, 0
+    assert isinstance(network, EvmNetwork)
+    tables = read(raws, wanted, (), whole=False).tables
+    for what, changed in altered(tables, number) if tables else ():
+        try:
+            assert_examined_equally(changed, network, wanted.chain_id, wanted.checks)
+        except AssertionError as error:
+            error.add_note(what)
+            raise
+        tried += 1
+    return tried
 
 
 def _texts(raws: Sequence[EvmRawBlock], changed: Sequence[EvmRawBlock]) -> Iterator[str]:
