@@ -1,4 +1,4 @@
-"""`make install` says at once why it cannot work."""
+"""`make install` says at once why it cannot work, and in one line what it continues without."""
 
 from __future__ import annotations
 
@@ -39,3 +39,30 @@ def test_an_old_python_is_reported_before_anything_is_created(
         f"Gapless needs Python 3.11 or newer; {name} is 3.9.2. Set PYTHON=python3.11 or newer."
     )
     assert not (tmp_path / ".venv").exists()
+
+
+def test_a_machine_without_cargo_is_told_so_in_one_line(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("requirements.lock", "pyproject.toml", ".venv/.installed"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("sh", "make", "find", "touch"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    installed = subprocess.run(
+        ["make", "install"],
+        cwd=tmp_path,
+        env={"PATH": str(tools)},  # not that of a `make` that runs the tests
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (tmp_path / ".venv/.core").exists()
+    assert (installed.stdout, installed.stderr) == (
+        "Continuing without the compiled core: cargo is not installed."
+        " Python decodes blocks, more slowly.\n",
+        "",
+    )
