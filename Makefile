@@ -8,8 +8,9 @@ UV := .tools/bin/uv
 NODES := .tools/nodes/.installed
 CORE := $(VENV)/.core
 CORE_LOG := native/target/install.log
-CORE_SOURCES := $(shell find native -name target -prune -o -path native/fuzz -prune -o -type f -print 2> /dev/null)
+CORE_SOURCES := $(shell find native -name target -prune -o -path native/fuzz -prune -o -type f ! -name NOTICES -print 2> /dev/null)
 FUZZ_SECONDS := 30
+FUZZ_TARGETS := read rows values
 COVERAGE_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 	-Cllvm-args=-sanitizer-coverage-trace-compares
@@ -62,8 +63,12 @@ native: $(STAMP) ## Build the compiled core and install it, or fail
 		> $(CORE_LOG) 2>&1 || { tail -n 30 $(CORE_LOG); exit 1; }
 	@touch $(CORE)
 
+.PHONY: notices
+notices: $(STAMP) ## Write the licenses of what is linked into the compiled core, for its wheels
+	$(BIN)/python -m scripts.core_notices native/NOTICES
+
 .PHONY: wheel
-wheel: $(STAMP) ## Build wheels of gapless and of the compiled core into dist
+wheel: $(STAMP) notices ## Build wheels of gapless and of the compiled core into dist
 	$(PIP) wheel --no-deps --no-build-isolation --wheel-dir dist .
 	PATH="$(CURDIR)/$(BIN):$$PATH" CARGO_TARGET_DIR="$(CURDIR)/native/target" \
 		$(BIN)/maturin build --release --manifest-path native/Cargo.toml --out dist
@@ -100,12 +105,15 @@ ifeq ($(HAS_CARGO),)
 	@echo "Nothing to fuzz: cargo is not installed."
 else
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
-	$(BIN)/python -m tests.fuzz.seeds native/fuzz/corpus/read
+	$(BIN)/python -m tests.fuzz.seeds native/fuzz/corpus
 	RUSTFLAGS="$(COVERAGE_FLAGS)" cargo build --quiet --release --locked --target-dir native/fuzz/target \
 		--target $(RUST_HOST) --manifest-path native/fuzz/Cargo.toml
 	@mkdir -p native/fuzz/artifacts
-	native/fuzz/target/$(RUST_HOST)/release/read native/fuzz/corpus/read -max_total_time=$(FUZZ_SECONDS) \
-		-artifact_prefix=native/fuzz/artifacts/ -max_len=65536 -timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1
+	@set -e; for target in $(FUZZ_TARGETS); do \
+		native/fuzz/target/$(RUST_HOST)/release/$$target native/fuzz/corpus/$$target \
+			-max_total_time=$$(($(FUZZ_SECONDS) / 3)) -artifact_prefix=native/fuzz/artifacts/$$target- -max_len=65536 \
+			-timeout=10 -rss_limit_mb=512 -verbosity=0 -print_final_stats=1; \
+	done
 endif
 
 .PHONY: soak

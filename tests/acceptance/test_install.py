@@ -61,8 +61,5 @@ def test_a_machine_without_cargo_is_told_so_in_one_line(tmp_path: Path) -> None:
         check=True,
     )
     assert (tmp_path / ".venv/.core").exists()
-    assert (installed.stdout, installed.stderr) == (
-        "Continuing without the compiled core: cargo is not installed."
-        " Python decodes blocks, more slowly.\n",
-        "",
-    )
+    reason = "the compiled core: cargo is not installed. Python decodes blocks, more slowly."
+    assert (installed.stdout, installed.stderr) == (f"Continuing without {reason}\n", "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,3 +72,9 @@ def test_one_that_cannot_is_read_in_place(
     answers: list[bytes], export: Callable[[bytes], object]
 ) -> None:
     assert not refused(answers, export(answers[0]), lambda: None)
+
+
+def test_the_smoke_test_of_wheels_works_here() -> None:
+    script = Path(__file__).parents[3] / "scripts/core_smoke.py"
+    said = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert said.stdout.endswith("read a block\n")

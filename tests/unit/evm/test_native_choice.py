@@ -121,9 +121,21 @@ def test_rows_of_any_table_need_no_known_columns() -> None:
 def test_released_versions_are_equal() -> None:
     """The rules name the release, so that no core of another release is used."""
     root = Path(__file__).parents[3]
-    version = _toml(root / "pyproject.toml")["project"]["version"]
+    project = _toml(root / "pyproject.toml")["project"]
+    version = project["version"]
+    assert project["optional-dependencies"]["native"] == [f"gapless-native=={version}"]
     assert _toml(root / "native/Cargo.toml")["package"]["version"] == version
     assert RULES.partition("+")[0] == version
+
+
+def test_the_lock_needs_no_core_that_was_released() -> None:
+    lock = Path(__file__).parents[3] / "requirements.lock"
+    assert "gapless-native" not in lock.read_text()
+
+
+def test_the_wheel_of_the_core_has_the_license_of_gapless() -> None:
+    root = Path(__file__).parents[3]
+    assert (root / "native/LICENSE").read_bytes() == (root / "LICENSE").read_bytes()
 
 
 def _toml(path: Path) -> dict[str, Any]:
