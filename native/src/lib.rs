@@ -10,6 +10,7 @@ pub mod columns;
 pub mod completion;
 pub mod digest;
 pub mod encoding;
+pub mod envelope;
 mod extra_keys;
 pub mod extras;
 pub mod forms;
@@ -21,6 +22,8 @@ pub mod parse;
 pub mod placement;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_envelope;
 #[cfg(feature = "python")]
 mod python_rows;
 #[cfg(feature = "python")]

@@ -19,10 +19,10 @@ use crate::verdict::{Check, CheckSet, HeaderForm, Network, Refusal};
 
 type RawArguments = (
     u64,
-    Answer,
-    Option<Answer>,
-    Option<Answer>,
-    Option<Answer>,
+    Buffer,
+    Option<Buffer>,
+    Option<Buffer>,
+    Option<Buffer>,
     bool,
     u32,
     Option<Hash>,
@@ -34,14 +34,14 @@ type RefusedBlock = (u64, &'static str, Option<u8>, String);
 type ReadResult<'py> = (Bound<'py, PyDict>, Vec<GoodBlock>, Vec<RefusedBlock>, bool);
 
 /// The bytes of an answer, in memory of Python's.
-enum Answer {
+pub enum Buffer {
     /// They cannot change while the buffer is held.
     Borrowed(PyBuffer<u8>),
     Copied(Vec<u8>),
 }
 
-impl Answer {
-    fn bytes(&self) -> &[u8] {
+impl Buffer {
+    pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Copied(bytes) => bytes,
             Self::Borrowed(buffer) if buffer.item_count() == 0 => &[],
@@ -55,7 +55,7 @@ impl Answer {
     }
 }
 
-impl FromPyObject<'_, '_> for Answer {
+impl FromPyObject<'_, '_> for Buffer {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
@@ -145,9 +145,9 @@ fn raw_block(arguments: &RawArguments) -> RawBlock<'_> {
     RawBlock {
         height: *height,
         block: block.bytes(),
-        receipts: receipts.as_ref().map(Answer::bytes),
-        logs: logs.as_ref().map(Answer::bytes),
-        other_logs: other_logs.as_ref().map(Answer::bytes),
+        receipts: receipts.as_ref().map(Buffer::bytes),
+        logs: logs.as_ref().map(Buffer::bytes),
+        other_logs: other_logs.as_ref().map(Buffer::bytes),
         full: *full,
         supported: CheckSet(*supported),
         anchor: *anchor,
@@ -200,6 +200,7 @@ fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;
     module.add_function(wrap_pyfunction!(examine, module)?)?;
+    crate::python_envelope::register(module)?;
     crate::python_values::register(module)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }
