@@ -8,6 +8,7 @@ pub mod bloom;
 pub mod checks;
 pub mod columns;
 pub mod completion;
+pub mod copying;
 pub mod digest;
 pub mod encoding;
 pub mod envelope;
@@ -22,6 +23,8 @@ pub mod parse;
 pub mod placement;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_copying;
 #[cfg(feature = "python")]
 mod python_envelope;
 #[cfg(feature = "python")]

@@ -200,6 +200,7 @@ fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;
     module.add_function(wrap_pyfunction!(examine, module)?)?;
+    crate::python_copying::register(module)?;
     crate::python_envelope::register(module)?;
     crate::python_values::register(module)?;
     module.add_function(wrap_pyfunction!(read, module)?)
