@@ -19,10 +19,10 @@ use crate::verdict::{Check, CheckSet, HeaderForm, Network, Refusal};
 
 type RawArguments = (
     u64,
-    Buffer,
-    Option<Buffer>,
-    Option<Buffer>,
-    Option<Buffer>,
+    Answer,
+    Option<Answer>,
+    Option<Answer>,
+    Option<Answer>,
     bool,
     u32,
     Option<Hash>,
@@ -34,13 +34,13 @@ type RefusedBlock = (u64, &'static str, Option<u8>, String);
 type ReadResult<'py> = (Bound<'py, PyDict>, Vec<GoodBlock>, Vec<RefusedBlock>, bool);
 
 /// The bytes of an answer, in memory of Python's.
-pub enum Buffer {
+pub enum Answer {
     /// They cannot change while the buffer is held.
     Borrowed(PyBuffer<u8>),
     Copied(Vec<u8>),
 }
 
-impl Buffer {
+impl Answer {
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Copied(bytes) => bytes,
@@ -55,7 +55,7 @@ impl Buffer {
     }
 }
 
-impl FromPyObject<'_, '_> for Buffer {
+impl FromPyObject<'_, '_> for Answer {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
@@ -145,9 +145,9 @@ fn raw_block(arguments: &RawArguments) -> RawBlock<'_> {
     RawBlock {
         height: *height,
         block: block.bytes(),
-        receipts: receipts.as_ref().map(Buffer::bytes),
-        logs: logs.as_ref().map(Buffer::bytes),
-        other_logs: other_logs.as_ref().map(Buffer::bytes),
+        receipts: receipts.as_ref().map(Answer::bytes),
+        logs: logs.as_ref().map(Answer::bytes),
+        other_logs: other_logs.as_ref().map(Answer::bytes),
         full: *full,
         supported: CheckSet(*supported),
         anchor: *anchor,

@@ -2,13 +2,13 @@
 
 use pyo3::prelude::*;
 
-use crate::python::{Buffer, without_lock};
+use crate::python::{Answer, without_lock};
 
 /// The id of each answer in a body, and the start and the end of its result.
 ///
 /// Nothing if the body is for Python to read.
 #[pyfunction]
-fn split(py: Python<'_>, body: Buffer) -> PyResult<Option<Vec<(u64, usize, usize)>>> {
+fn split(py: Python<'_>, body: Answer) -> PyResult<Option<Vec<(u64, usize, usize)>>> {
     let found = without_lock(py, || crate::envelope::split(body.bytes()))?;
     let places = |(id, place): crate::envelope::Found| (id, place.start, place.end);
     Ok(found.map(|found| found.into_iter().map(places).collect()))

@@ -1,7 +1,7 @@
-"""The functions of the compiled core that belong to no chain family, where it is installed.
+"""The functions of the compiled core that work on rows, where it is installed.
 
-They work on rows and on JSON-RPC answers, and return what the Python functions beside their callers
-return, in less time and mostly without Python's lock. `GAPLESS_NATIVE=off` rules them out.
+They return what the Python functions beside their callers return, in less time and mostly without
+Python's lock. `GAPLESS_NATIVE=off` rules them out.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ def copy_stream(columns: Sequence[Column], rows: pa.Table) -> Iterator[bytes]:
 def _piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
     if _compiled is None:
         return reference_piece(columns, rows)
-    (batch,) = rows.select([it.name for it in columns]).combine_chunks().to_batches()
-    found: bytes = _compiled(batch, [it.kind is Kind.U256 for it in columns])
-    return found
+    numeric = [column.kind is Kind.U256 for column in columns]
+    batches = rows.select([column.name for column in columns]).combine_chunks().to_batches()
+    return b"".join(_compiled(batch, numeric) for batch in batches)
 
 
 def reference_piece(columns: Sequence[Column], rows: pa.Table) -> bytes:
