@@ -18,6 +18,7 @@ from bench.peers.providers import PROVIDERS
 from bench.peers.results import Results, this_machine
 from bench.peers.tools import OURS, PEERS, Tool
 from bench.rendered import LARGE, SMALL
+from gapless.chains.evm.native import installed as installed_core
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
@@ -40,7 +41,10 @@ async def compared(names: Sequence[str], *, quick: bool) -> Results:
     small, large = [await measured(workload, tools, extent) for workload in (SMALL, LARGE)]
     trials = [await tried(provider, tools, small, extent) for provider in PROVIDERS]
     today = datetime.now(UTC).date()
-    return Results([small, large], trials, missing, quick, today, this_machine())
+    return Results(
+        *([small, large], trials, missing, quick, today, this_machine()),
+        is_compiled=installed_core().module is not None,
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -9,12 +9,17 @@ from collections.abc import Iterator
 
 from bench.fetching import TOO_NEAR
 from bench.peers.results import FAULTS, Part, Results, Speed, Trial, faster
-from bench.peers.tools import CRYO, ETHEREUM_ETL, GAPLESS, OURS
-from bench.rendered import LARGE
+from bench.peers.tools import CRYO, ETHEREUM_ETL, GAPLESS, OURS, SQUID
+from bench.rendered import LARGE, SMALL
 from bench.report import Bound, Row, at_least, at_most
 
 TOO_SHORT = "too short to compare"
-_FASTER = {CRYO.name: at_least(2), ETHEREUM_ETL.name: at_least(5)}
+# One process of Gapless, net of the start.
+_FASTER = {
+    LARGE: {CRYO.name: at_least(2), SQUID.name: at_least(3.5), ETHEREUM_ETL.name: at_least(20)},
+    SMALL: {CRYO.name: at_least(1.5), SQUID.name: at_least(2.5), ETHEREUM_ETL.name: at_least(10)},
+}
+_FASTER_WHOLE = {LARGE: at_least(1.5), SMALL: at_least(1)}  # than cryo, with the start
 
 
 def bounds(results: Results) -> Iterator[Row]:
@@ -38,11 +43,16 @@ def _of_part(part: Part) -> Iterator[Row]:
     best = _best(part)
     near = part.task.blocks / best.net / part.ceiling if best.comparable else None
     yield _row(f"{name}: share of the node's maximum rate", near, at_most(TOO_NEAR))
-    if part.task.workload == LARGE:
-        for peer, bound in _FASTER.items():
-            if peer in part.speeds:
-                times = faster(best, part.speeds[peer])
-                yield _row(f"{name}: times as fast as {peer}", times, bound)
+    for peer, bound in _FASTER[part.task.workload].items():
+        if peer not in part.speeds:
+            continue
+        theirs = part.speeds[peer]
+        net = faster(ours, theirs)
+        yield _row(f"{name}: times as fast as {peer}", net, bound)
+        if peer == CRYO.name:
+            whole = None if net is None else theirs.seconds / ours.seconds
+            words = f"{name}: times as fast as {peer}, whole command"
+            yield _row(words, whole, _FASTER_WHOLE[part.task.workload])
 
 
 def _best(part: Part) -> Speed:

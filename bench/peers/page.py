@@ -68,11 +68,7 @@ above it and those that failed. *Budget* is the share of the allowed calls that 
 _CLOSING = """\
 ## What limits Gapless
 
-With a node that answers at once, the limit is the processor. One process holds Python's global
-interpreter lock (GIL) nearly all the time, mostly for parsing, checking and decoding. `--processes`
-uses more cores. On two cores it cannot double the speed: a single process already has threads that
-work without the lock, and the node needs its share. [ADR
-0018](adr/0018-the-data-plane-is-python.md) says what was tried and what would help.
+With a node that answers at once, the limit is the processor. {decoder}
 
 ## What this does not show
 
@@ -85,10 +81,24 @@ work without the lock, and the node needs its share. [ADR
 """
 
 
+_COMPILED = """\
+The [compiled core](adr/0041-a-compiled-core-that-is-optional.md) parses, checks and decodes blocks
+without Python's global interpreter lock (GIL), on as many threads as there are cores. Requests,
+the ledger and the order of blocks are Python, so blocks with few transactions cost more per
+transaction. `--processes` helps where those limit a fetch, not where all cores are busy anyway. The
+node needs its share of the cores, too."""
+
+_REFERENCE = """\
+The compiled core was not used here. Without it, one process holds Python's global interpreter lock
+(GIL) nearly all the time, mostly for parsing, checking and decoding. `--processes` uses more cores.
+[ADR 0041](adr/0041-a-compiled-core-that-is-optional.md) says what the core does."""
+
+
 def page(results: Results) -> str:
     """The whole page, as Markdown."""
     parts = map(_part, results.parts)
-    return "\n".join([_opening(results), *parts, _trials(results), _wanted(results), _CLOSING])
+    closing = _CLOSING.format(decoder=_COMPILED if results.is_compiled else _REFERENCE)
+    return "\n".join([_opening(results), *parts, _trials(results), _wanted(results), closing])
 
 
 def _opening(results: Results) -> str:

@@ -146,6 +146,7 @@ class Results:
     quick: bool
     day: date
     machine: str
+    is_compiled: bool = True  # whether Gapless used its compiled core
 
 
 def this_machine() -> str:

@@ -8,8 +8,10 @@ pub mod bloom;
 pub mod checks;
 pub mod columns;
 pub mod completion;
+pub mod copying;
 pub mod digest;
 pub mod encoding;
+pub mod envelope;
 mod extra_keys;
 pub mod extras;
 pub mod forms;
@@ -21,6 +23,10 @@ pub mod parse;
 pub mod placement;
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_copying;
+#[cfg(feature = "python")]
+mod python_envelope;
 #[cfg(feature = "python")]
 mod python_rows;
 #[cfg(feature = "python")]

@@ -35,14 +35,14 @@ type RefusedBlock = (u64, &'static str, Option<u8>, String);
 type ReadResult<'py> = (Bound<'py, PyDict>, Vec<GoodBlock>, Vec<RefusedBlock>, bool);
 
 /// The bytes of an answer.
-enum Answer {
+pub enum Answer {
     /// In memory of Python's, where they cannot change while the buffer is held.
     Borrowed(PyBuffer<u8>),
     Copied(Vec<u8>),
 }
 
 impl Answer {
-    fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Copied(bytes) => bytes,
             Self::Borrowed(buffer) if buffer.item_count() == 0 => &[],
@@ -226,6 +226,8 @@ fn gapless_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CHECKS", Check::NAMES)?;
     module.add_class::<Batch>()?;
     module.add_function(wrap_pyfunction!(examine, module)?)?;
+    crate::python_copying::register(module)?;
+    crate::python_envelope::register(module)?;
     crate::python_values::register(module)?;
     module.add_function(wrap_pyfunction!(read, module)?)
 }

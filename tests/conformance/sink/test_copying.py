@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from gapless.schema import F64, Column, Kind, Table
 from gapless.schema.arrow import arrow_schema
+from gapless.schema.native import Core, installed
 from gapless.schema.postgres import PostgresDdl
+from gapless.sinks.postgres import copying
 from gapless.sinks.postgres.copying import columns_with_values, copy_stream, numerics
 from gapless.sinks.postgres.rows import select_list, to_arrow
 from tests.evm import EVERY_TABLE
@@ -68,11 +70,20 @@ async def _pieces(columns: list[Column], rows: pa.Table) -> AsyncIterator[bytes]
         yield piece
 
 
+@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda it: it.name)
 async def test_every_row_is_read_back_unchanged(
-    connection: asyncpg.Connection, table: Table, seed: int
+    connection: asyncpg.Connection,
+    table: Table,
+    seed: int,
+    is_compiled: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(copying, "installed", lambda: Core(None))
+    elif installed().module is None:
+        pytest.skip("the compiled core is not installed")
     rows = some_rows(random.Random(f"{table.name} {seed}"), table)
     part = rows.slice(7, 150)  # of buffers that begin elsewhere
     await connection.execute(PostgresDdl("pg_temp", foreign_keys=False).create_table(table))
