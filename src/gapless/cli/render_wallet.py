@@ -188,7 +188,7 @@ def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
     label = f" ({plain(wallet.label)})" if wallet.label else ""
     lines = [f"{wallet.address}{label}  group {plain(wallet.group)}", ""]
     head = ("network", "state", "progress", "blocks", "done to", "updated", "sink", "trouble")
-    rows = [_progress_row(each, wallet.followed_to.get(each.network), now) for each in wallet.syncs]
+    rows = [_progress_row(each, wallet, now) for each in wallet.syncs]
     lines += [*table([head, *rows]).splitlines(), ""]
     lines += [f"searched: {line}" for line in searches(wallet.searched)]
     lines.append(f"last activity: {_activity(wallet)}")
@@ -200,15 +200,21 @@ def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _progress_row(sync: SyncView, followed_to: int | None, now: float) -> tuple[str, ...]:
-    age = f"{duration(now - sync.updated_at.timestamp())} ago"
+def _progress_row(sync: SyncView, wallet: WalletDetails, now: float) -> tuple[str, ...]:
+    known_to = wallet.known_to.get(sync.network, -1)
+    if sync.network in wallet.followed_to:
+        updated = f"followed to block {known_to:,}"
+    elif known_to > sync.last:
+        updated = f"stored to block {known_to:,}"
+    else:
+        updated = f"{duration(now - sync.updated_at.timestamp())} ago"
     return (
         sync.network,
         sync.state,
         f"{sync.progress_pct:.1f}%",
         span_text(Span(sync.first, sync.last)),
         "none" if sync.last_processed_block is None else f"{sync.last_processed_block:,}",
-        age if followed_to is None else f"followed to block {followed_to:,}",
+        updated,
         sync.sink,
         _trouble(sync),
     )

@@ -78,6 +78,7 @@ def details(**more: Any) -> WalletDetails:
         "label": None,
         "syncs": (sync_view(sync()),),
         "searched": (),
+        "known_to": {},
         "followed_to": {},
         "balances": (),
         "last_activity": None,
@@ -168,7 +169,9 @@ def test_a_wallet_says_how_old_it_is() -> None:
     page = render_wallet.page(details(), NOW + 7_200)
     assert "2h00m ago" in page
     assert "last activity: none is known" in page
-    followed = render_wallet.page(details(followed_to={"ethereum": 1_234}), NOW)
+    ends = {"ethereum": 1_234}
+    assert "stored to block 1,234" in render_wallet.page(details(known_to=ends), NOW)
+    followed = render_wallet.page(details(known_to=ends, followed_to=ends), NOW)
     assert "followed to block 1,234" in followed
     many = render_wallet.page(details(balances=(balance(1),) * 25), NOW)
     assert many.endswith("… and 5 more")
