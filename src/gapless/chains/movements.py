@@ -147,6 +147,13 @@ class Snapshots(NamedTuple):
     is_agreed: bool  # whether two endpoints said the same
 
 
+class Coded(NamedTuple):
+    """Which accounts had code, as a node remembers them."""
+
+    accounts: frozenset[AccountAt]
+    is_agreed: bool  # whether two endpoints said the same
+
+
 class InnerTransfer(NamedTuple):
     """Coins that a call within a transaction moved."""
 
@@ -197,8 +204,8 @@ class WalletNode(Protocol):
     async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
         """Return accounts at the end of blocks; None if no endpoint remembers all of them."""
 
-    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
-        """Return those that had code; None if no endpoint remembers all of them."""
+    async def with_code(self, wanted: Sequence[AccountAt]) -> Coded | None:
+        """Return which had code; None if no endpoint remembers all of them."""
 
     async def traces(self, heights: Sequence[int]) -> Traces | None:
         """Return what calls within the transactions of some blocks moved; None if no endpoint can

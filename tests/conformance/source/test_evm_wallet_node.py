@@ -17,6 +17,7 @@ from gapless.chains.evm.wallet_node import EvmWalletNode
 from gapless.chains.movements import (
     Account,
     AccountAt,
+    Coded,
     Hits,
     Snapshot,
     Snapshots,
@@ -211,6 +212,28 @@ async def test_many_accounts_at_many_heights_are_one_batch(chain: Chain, other: 
     for second, agreed in ((Outspoken(other, scripted(answer)), True), (liar, False)):
         async with pool_on(node, second, family=EVM) as pool:
             found = await node_on(pool, chain).snapshots(wanted)
+        assert found is not None
+        assert found.is_agreed is agreed
+
+
+async def test_a_second_endpoint_is_asked_which_accounts_have_code(
+    chain: Chain, other: Chain
+) -> None:
+    wanted = [AccountAt(each, at) for each in (ANN, TOKEN) for at in (-1, 5)]
+
+    def node(its: Chain, *contracts: bytes) -> Outspoken:
+        texts = {f"0x{each.hex()}" for each in contracts}
+        return Outspoken(its, scripted(lambda _, params: "0x60" if params[0] in texts else "0x"))
+
+    expected = frozenset({AccountAt(TOKEN, 5)})
+    first = node(chain, TOKEN)
+    async with pool_on(first, family=EVM) as pool:
+        assert await node_on(pool, chain).with_code(wanted) == Coded(expected, is_agreed=False)
+        before = [AccountAt(ANN, -1)]
+        assert await node_on(pool, chain).with_code(before) == Coded(frozenset(), is_agreed=True)
+    for second, agreed in ((node(other, TOKEN), True), (node(other, TOKEN, ANN), False)):
+        async with pool_on(first, second, family=EVM) as pool:
+            found = await node_on(pool, chain).with_code(wanted)
         assert found is not None
         assert found.is_agreed is agreed
 

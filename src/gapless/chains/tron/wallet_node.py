@@ -18,7 +18,7 @@ from gapless.chains.contract_answers import (
     read_number,
     word_of,
 )
-from gapless.chains.movements import Account, AccountAt, Hits, Snapshots, TokenFacts, Traces
+from gapless.chains.movements import Account, AccountAt, Coded, Hits, Snapshots, TokenFacts, Traces
 from gapless.chains.tron.address import LENGTH, VERSION
 from gapless.chains.tron.queries import HEAD, header_of
 from gapless.core.errors import BadAnswer
@@ -122,7 +122,7 @@ class TronWalletNode:
     async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
         """Return None: nodes do not remember accounts of the past."""
 
-    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
+    async def with_code(self, wanted: Sequence[AccountAt]) -> Coded | None:
         """Return None: nodes do not remember accounts of the past."""
 
     async def traces(self, heights: Sequence[int]) -> Traces | None:
