@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 import click
 
-from gapless.chains import find_network
 from gapless.cli import render_wallet
 from gapless.cli.app import LazyGroup
 from gapless.cli.options import common, hint, limit_option, note, opened
 from gapless.cli.output import print_json
-from gapless.ledger.syncs import SyncFilter, SyncState
+from gapless.ledger.syncs import SyncState
 from gapless.views.wallets import matrix_row, sync_view
 from gapless.wallets.finding import wallets_of
+from gapless.wallets.reading import sync_filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,11 +74,7 @@ async def ls(
     limit: int,
 ) -> None:
     """List wallets, and how far their history is on each network."""
-    wanted = SyncFilter(
-        group=group,
-        network=None if network_name is None else find_network(network_name).name,
-        state=None if state is None else SyncState(state.upper()),
-    )
+    wanted = sync_filter(group, network_name, state)
     async with opened(ledger_url) as ledger:
         found = await ledger.syncs(wanted, limit=limit)
     if matrix:

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import click
 
 from gapless.cli import render_wallet
-from gapless.cli.options import commands, common, hint, note, opened
+from gapless.cli.options import commands, common, hint, note
 from gapless.cli.output import print_json
 from gapless.cli.wallet import wallet_options
-from gapless.config import load
-from gapless.core.errors import BadSelector, UsageError
-from gapless.core.heights import Heights, Moment
-from gapless.following.status import followed_chains
+from gapless.operations.wallets import balances_of, show_wallet
 from gapless.telemetry.lines import log_to_nobody
-from gapless.views.wallets import (
-    BalanceView,
-    balance_views,
-    item_views,
-    search_views,
-    wallet_details,
-)
-from gapless.wallets.finding import (
-    WalletChoice,
-    find_wallet,
-    opened_wallet,
-    searches,
-)
-from gapless.wallets.holdings import Comparison, holdings
-from gapless.wallets.records import HistoryFilter, Page
+from gapless.wallets.finding import WalletChoice
 
 _rpc_option = click.option(
     "--rpc",
@@ -59,18 +41,9 @@ async def show(
     With --rpc, its balances are compared with those on the chain.
     """
     log_to_nobody()
-    config = load()
-    async with opened(ledger_url) as ledger:
-        found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
-        followed = await followed_chains(ledger)
-        async with opened_wallet(config, found, sink) as reader:
-            searched = await searches(reader.store, found.syncs)
-            newest = await reader.history(HistoryFilter(), Page(limit=1))
-            held = await holdings(reader, Comparison(config, ledger_url, rpcs, every_network=False))
-            names = await reader.names([*held.balances, *(it.movement for it in newest)])
-    last = next(iter(item_views(found, newest, names)), None)
-    balances = _with_amount(balance_views(found, held.balances, names, held.on_chain))
-    shown = wallet_details(found, searched, balances, last, held.known_to, followed)
+    shown = await show_wallet(
+        address, group=group, network=network_name, rpc=rpcs, to=sink, ledger=ledger_url
+    )
     if as_json:
         print_json(shown)
     else:
@@ -101,21 +74,8 @@ async def balances(
     block, and `unexplained` is the difference. Without a node, `on-chain` is unknown.
     """
     log_to_nobody()
-    config, at = load(), _moment(at_text)
-    async with opened(ledger_url) as ledger:
-        found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
-    if len(found.chains) > 1 and isinstance(at, int):
-        raise UsageError(
-            "a block in `--at` is of one network, and the wallet is on several",
-            hint="choose one with `--network NAME`",
-        )
-    async with opened_wallet(config, found, sink) as reader:
-        searched = search_views(found.syncs, await searches(reader.store, found.syncs))
-        held = await holdings(reader, Comparison(config, ledger_url, rpcs, at))
-        names = await reader.names(held.balances)
-    shown = balance_views(found, held.balances, names, held.on_chain)
-    if not show_all:
-        shown = _with_amount(shown)
+    choice = WalletChoice(address, group, network_name, sink)
+    shown, searched = await balances_of(choice, at_text, rpcs, ledger_url, every_token=show_all)
     if as_json:
         print_json(shown)
     elif shown:
@@ -127,17 +87,3 @@ async def balances(
     if any(each.on_chain is None for each in shown) and not rpcs:
         hint("give a node with `--rpc URL` to compare the balances with the chain")
     return 0
-
-
-def _with_amount(balances: Sequence[BalanceView]) -> list[BalanceView]:
-    """Balances of which something is left, by the movements or by the chain."""
-    return [it for it in balances if it.computed_raw != "0" or it.on_chain_raw not in (None, "0")]
-
-
-def _moment(text: str | None) -> int | Moment | None:
-    if text is None:
-        return None
-    found = Heights.parse(text)
-    if found.first != found.last:
-        raise BadSelector(f"`{text}` is a range", hint="give one block or day")
-    return found.first
