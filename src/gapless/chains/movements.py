@@ -211,10 +211,13 @@ class WalletNode(Protocol):
         """Return what calls within the transactions of some blocks moved; None if no endpoint can
         trace them."""
 
-    async def token_balance(
-        self, token: bytes, token_id: int | None, address: bytes, height: int
-    ) -> int | None:
-        """Return how much of a token an address holds; None if that cannot be found out."""
+    async def token_balances(
+        self, tokens: Sequence[tuple[bytes, int | None]], address: bytes, height: int
+    ) -> list[int | None]:
+        """Return how much of each token, by contract and id, an address holds after a block.
+
+        None stands for what cannot be found out.
+        """
 
     async def token_facts(self, tokens: Sequence[bytes]) -> dict[bytes, TokenFacts]:
         """Return what some tokens say about themselves; nothing for one that does not answer."""

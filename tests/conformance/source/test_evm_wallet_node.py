@@ -259,7 +259,7 @@ async def test_no_endpoint_remembers_old_state(chain: Chain, words: str) -> None
     async with pool_on(node, family=EVM) as pool:
         wallet = node_on(pool, chain)
         assert await wallet.account(ANN, HEIGHT) is None
-        assert await wallet.token_balance(TOKEN, None, ANN, HEIGHT) is None
+        assert await wallet.token_balances([(TOKEN, None)], ANN, HEIGHT) == [None]
         assert await wallet.snapshots([AccountAt(ANN, HEIGHT + 1), AccountAt(ANN, HEIGHT)]) is None
         assert await wallet.account(ANN, HEIGHT + 1) == Account(1, 1, has_code=True)
         sent = len(node.asked)
@@ -297,10 +297,22 @@ async def test_balances_of_tokens(chain: Chain) -> None:
     async with pool_on(Outspoken(chain, scripted(answer)), family=EVM) as pool:
         wallet = node_on(pool, chain)
         expected = {None: 2**256 - 1, 7: 3, 8: 1, 9: 0, 10: None, 11: None}
-        for token_id, amount in expected.items():
-            assert await wallet.token_balance(TOKEN, token_id, ANN, HEIGHT) == amount
+        tokens = [(TOKEN, token_id) for token_id in expected]
+        assert await wallet.token_balances(tokens, ANN, HEIGHT) == [*expected.values()]
         holdings["0x70a08231" + "00" * 12 + ANN.hex()] = b""
-        assert await wallet.token_balance(TOKEN, None, ANN, HEIGHT) is None, "it is no contract"
+        assert await wallet.token_balances(tokens[:1], ANN, HEIGHT) == [None], "it is no contract"
+
+
+async def test_balances_of_many_tokens_are_few_requests(chain: Chain) -> None:
+    node = Outspoken(chain, scripted(lambda _, params: "0x" + word(int(params[0]["to"], 16)).hex()))
+    contracts = [number.to_bytes(20, "big") for number in range(1, 121)]
+    tokens = [*((each, None) for each in contracts), (TOKEN, 7)]
+    async with pool_on(node, family=EVM) as pool:
+        found = await node_on(pool, chain).token_balances(tokens, ANN, HEIGHT)
+    assert found == [*range(1, 121), int.from_bytes(TOKEN, "big")]
+    sizes = [len(each) for each in node.asked if isinstance(each, list)]
+    assert sum(sizes) == 122
+    assert len(sizes) < 10, "the pool learns how many calls a request may have"
 
 
 SYMBOL, NAME, DECIMALS, SUPPORTS = "0x95d89b41", "0x06fdde03", "0x313ce567", "0x01ffc9a7"

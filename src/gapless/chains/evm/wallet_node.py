@@ -15,6 +15,7 @@ balances and nonces of accounts in the past, which only an archive remembers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -166,20 +167,20 @@ class EvmWalletNode:
         except SourceError:
             return False
 
-    async def token_balance(
-        self, token: bytes, token_id: int | None, address: bytes, height: int
-    ) -> int | None:
-        owner = word_of(address)
-        if token_id is None:
-            answers = await self._remembered([_call(token, _BALANCE + owner, height)])
-            return None if answers is None else read_number(answers[0])
-        which = word_of(token_id)
-        questions = (_BALANCE_OF_ID + owner + which, _OWNER_OF_ID + which)
-        answers = await self._remembered([_call(token, each, height) for each in questions])
-        if answers is None:
-            return None
-        balance, holder = read_number(answers[0]), read_address(answers[1])
-        return int(holder == address) if balance is None and holder is not None else balance
+    async def token_balances(
+        self, tokens: Sequence[tuple[bytes, int | None]], address: bytes, height: int
+    ) -> list[int | None]:
+        found: list[int | None] = []
+        for group in _groups(tokens, _MOST_TOKENS):
+            questions = [_holding(token_id, address) for _, token_id in group]
+            calls = [
+                _call(token, question, height)
+                for (token, _), its in zip(group, questions, strict=True)
+                for question in its
+            ]
+            left = iter(await self._remembered(calls) or [None] * len(calls))
+            found += (_held([*islice(left, len(its))], address) for its in questions)
+        return found
 
     async def token_facts(self, tokens: Sequence[bytes]) -> dict[bytes, TokenFacts]:
         found: dict[bytes, TokenFacts] = {}
@@ -212,6 +213,22 @@ class EvmWalletNode:
 def _call(contract: bytes, data: bytes, height: int | None = None) -> Call:
     at = _LATEST if height is None else hex(height)
     return Call("eth_call", ({"to": _hex(contract), "data": _hex(data)}, at), height)
+
+
+def _holding(token_id: int | None, address: bytes) -> tuple[bytes, ...]:
+    """Return what to ask a contract about a holding; who owns an id is asked in two ways."""
+    owner = word_of(address)
+    if token_id is None:
+        return (_BALANCE + owner,)
+    which = word_of(token_id)
+    return _BALANCE_OF_ID + owner + which, _OWNER_OF_ID + which
+
+
+def _held(answers: Sequence[bytes | None], address: bytes) -> int | None:
+    """Return how much of a token an address holds; None if the contract does not say."""
+    balance = read_number(answers[0])
+    holder = read_address(answers[1]) if len(answers) > 1 else None
+    return int(holder == address) if balance is None and holder is not None else balance
 
 
 def _about(method: str, it: AccountAt) -> Call:

@@ -6,6 +6,7 @@ is the head of the node before and after it answers. There is no search for even
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -128,7 +129,12 @@ class TronWalletNode:
     async def traces(self, heights: Sequence[int]) -> Traces | None:
         """Return None: nodes do not trace."""
 
-    async def token_balance(
+    async def token_balances(
+        self, tokens: Sequence[tuple[bytes, int | None]], address: bytes, height: int
+    ) -> list[int | None]:
+        return await asyncio.gather(*(self._token_balance(*it, address, height) for it in tokens))
+
+    async def _token_balance(
         self, token: bytes, token_id: int | None, address: bytes, height: int
     ) -> int | None:
         if _is_asset(token):
