@@ -89,6 +89,8 @@ def test_a_plan_costs_nothing(gapless: Commands, node: str, tmp_path: Path) -> N
     (plan,) = added(gapless, node, ANN, "--from-block", "50", "--dry-run")
     assert (plan["from"], plan["to"], plan["stored"], plan["unstored"]) == (50, 140, 0, 91)
     assert (plan["source"], plan["addresses"]) == ("events", [ANN])
+    (dated,) = added(gapless, node, ANN, "--from-block", "2023-11-14", "--dry-run")
+    assert (dated["from"], dated["to"]) == (0, 140)
     assert plan["calls"]["eth_getBlockByNumber"] == 91
     assert not (tmp_path / "w.db").exists()
     assert not (tmp_path / "ledger.db").exists()
