@@ -191,6 +191,7 @@ def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
     rows = [_progress_row(each, wallet, now) for each in wallet.syncs]
     lines += [*table([head, *rows]).splitlines(), ""]
     lines += [f"searched: {line}" for line in searches(wallet.searched)]
+    lines += _from_tables(wallet)
     lines.append(f"last activity: {_activity(wallet)}")
     if wallet.balances:
         shown = wallet.balances[:MOST_BALANCES]
@@ -229,6 +230,10 @@ _SOURCES = {
 }
 
 
+_FINDING_MORE = {"accounts", "traces"}
+"""Sources that show more of the coins than stored tables do."""
+
+
 def searches(found: Sequence[SearchView]) -> list[str]:
     """Where a wallet's movements were looked for, and what is proven of that."""
     lines = []
@@ -241,6 +246,24 @@ def searches(found: Sequence[SearchView]) -> list[str]:
             parts.append("unproven: no second endpoint confirms it")
         proof = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"{each.network}: {counted(each.blocks, 'block')} from {where}{proof}")
+    return lines
+
+
+def _from_tables(wallet: WalletDetails) -> list[str]:
+    """Which later blocks come from stored tables, and what these do not show."""
+    lines = []
+    for sync in wallet.syncs:
+        sources = {it.source for it in wallet.searched if it.network == sync.network}
+        if (later := wallet.known_to.get(sync.network, -1) - sync.last) > 0:
+            sources.add("tables")
+            lines.append(
+                f"added: {sync.network}: {counted(later, 'later block')} from stored tables"
+            )
+        if "tables" in sources and sources & _FINDING_MORE:
+            lines.append(
+                f"note: stored tables of {sync.network} do not show coins that contracts sent:"
+                " these stay unexplained"
+            )
     return lines
 
 

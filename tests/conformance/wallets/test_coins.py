@@ -27,6 +27,7 @@ from gapless.wallets.request import WalletOptions, build_wallets
 from gapless.wallets.ways import Evidence
 from tests.conformance.wallets.conftest import Add
 from tests.conformance.wallets.stage import (
+    HEAD,
     LAST,
     PARAMETERS,
     WALLETS,
@@ -160,6 +161,27 @@ async def test_contracts_and_accounts_that_never_signed_stay_incomplete(
             for it in (eoa, contract)
         }
     assert sources == {eoa: {Evidence.EVENTS, Evidence.ACCOUNTS}, contract: {Evidence.EVENTS}}
+
+
+async def test_stored_blocks_above_the_search_show_only_what_is_visible(
+    add: Add, node: DevNode, chain: Chain, ledger: str, target: str
+) -> None:
+    wallets = signed(chain, 8)
+    await add(*wallets)
+    above = f"{LAST + 1}:{HEAD}"
+    await gapless.fetch(LISTED, above, rpc=node.url, to=target, ledger=ledger, confirmations=0)
+    found = dict[str, int]()
+    for wallet in wallets:
+        shown = await gapless.show_wallet(wallet, to=target, ledger=ledger)
+        assert shown.known_to == {LISTED: HEAD}
+        (coin,) = (it for it in shown.balances if it.token is None)
+        assert coin.complete
+        found[wallet] = int(coin.computed_raw)
+    then, now = (
+        {it: explanation(chain, height, it)[COINS] for it in wallets} for height in (LAST, HEAD)
+    )
+    assert found == {it: now[it].visible + then[it].hidden for it in wallets}
+    assert any(now[it].hidden > then[it].hidden for it in wallets), "contracts sent coins meanwhile"
 
 
 async def test_without_an_archive_coins_are_not_looked_for(

@@ -177,6 +177,20 @@ def test_a_wallet_says_how_old_it_is() -> None:
     assert many.endswith("… and 5 more")
 
 
+@pytest.mark.parametrize("source", ["accounts", "traces", "tables", "events"])
+def test_a_wallet_says_what_is_not_visible_in_later_blocks(source: str) -> None:
+    searched = SearchView(network="ethereum", source=source, blocks=100, proven=(), unproven=())
+    page = render_wallet.page(details(searched=(searched,), known_to={"ethereum": 201}), NOW)
+    assert "added: ethereum: 2 later blocks from stored tables" in page
+    assert ("stay unexplained" in page) is (source in ("accounts", "traces"))
+    its = (searched, msgspec.structs.replace(searched, source="tables"))
+    nothing = render_wallet.page(details(searched=its[:1], known_to={"ethereum": 199}), NOW)
+    assert "added: " not in nothing
+    assert "stay unexplained" not in nothing
+    both = render_wallet.page(details(searched=its), NOW)
+    assert ("stay unexplained" in both) is (source in ("accounts", "traces"))
+
+
 @pytest.mark.parametrize(
     ("state", "said"),
     [
