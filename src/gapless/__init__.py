@@ -24,6 +24,15 @@ if TYPE_CHECKING:
     from gapless.core.retry import RetryPolicy
     from gapless.core.selector import Explicit, Filter, Range
     from gapless.following.functions import FOLLOW_SLOTS, FollowHandle, follow
+    from gapless.operations.wallets import (
+        label_wallet,
+        list_wallets,
+        override_movement,
+        show_wallet,
+        wallet_balances,
+        wallet_history,
+        wallet_overrides,
+    )
     from gapless.providers import Providers
     from gapless.runtime.context import BlockingContext, Context
     from gapless.runtime.engine import BackfillHandle, Engine
@@ -63,12 +72,19 @@ __all__ = [
     "follow",
     "hourly",
     "job",
+    "label_wallet",
+    "list_wallets",
     "monthly",
+    "override_movement",
     "remove_wallets",
+    "show_wallet",
     "static",
     "sync_wallets",
     "verify",
     "verify_sync",
+    "wallet_balances",
+    "wallet_history",
+    "wallet_overrides",
 ]
 
 _HOMES = {
@@ -88,6 +104,15 @@ _HOMES = {
         "verify_sync",
     ),
     "gapless.runtime.job": ("Chunk", "Job", "job"),
+    "gapless.operations.wallets": (
+        "label_wallet",
+        "list_wallets",
+        "override_movement",
+        "show_wallet",
+        "wallet_balances",
+        "wallet_history",
+        "wallet_overrides",
+    ),
     "gapless.providers": ("Providers",),
     "gapless.verification": ("Report",),
     "gapless.wallets.functions": ("add_wallets", "remove_wallets", "sync_wallets"),

@@ -89,6 +89,8 @@ def test_a_plan_costs_nothing(gapless: Commands, node: str, tmp_path: Path) -> N
     (plan,) = added(gapless, node, ANN, "--from-block", "50", "--dry-run")
     assert (plan["from"], plan["to"], plan["stored"], plan["unstored"]) == (50, 140, 0, 91)
     assert (plan["source"], plan["addresses"]) == ("events", [ANN])
+    (dated,) = added(gapless, node, ANN, "--from-block", "2023-11-14", "--dry-run")
+    assert (dated["from"], dated["to"]) == (0, 140)
     assert plan["calls"]["eth_getBlockByNumber"] == 91
     assert not (tmp_path / "w.db").exists()
     assert not (tmp_path / "ledger.db").exists()
@@ -163,13 +165,37 @@ async def test_followed_wallets_are_up_to_date(gapless: Commands, tmp_path: Path
                 gapless, "wallet", "add", *ADDRESSES[:40], "--network", *usual
             )
             assert {it["state"] for it in (sync, *others)} == {"COMPLETE"}
-            await until_shown(gapless, "f", lambda shown: shown["stored"] > sync["to"] + 15)
+            await eventually(lambda: _newest(tmp_path / "chain.db") > sync["to"])
         shown = gapless.json("wallet", "show", ANN)
         assert shown["followed_to"][NETWORK] > sync["to"]
         assert "followed to block" in gapless("wallet", "show", ANN).stdout
-        with closing(sqlite3.connect(tmp_path / "chain.db")) as database:
-            newest = database.execute("SELECT max(block_number) FROM wallet_history").fetchone()
-        assert newest[0] > sync["to"]
+
+
+def _newest(path: Path) -> int:
+    """The block of the newest entry."""
+    with closing(sqlite3.connect(path)) as database:
+        return int(*database.execute("SELECT max(block_number) FROM wallet_history").fetchone())
+
+
+async def test_what_is_stored_beyond_a_hole_does_not_count(gapless: Commands, node: str) -> None:
+    (sync,) = added(gapless, node, ANN)
+    last, usual = sync["to"], ("custom", "--rpc", node, "--to", "w.db")
+    before = gapless.json("wallet", "balances", ANN)
+    start = str(last + 5)
+    async with running(gapless, "follow", *usual, "--from", start, "--name", "f", "--quiet"):
+        await until_shown(gapless, "f", is_live)
+    shown = gapless.json("wallet", "show", ANN)
+    assert (shown["known_to"], shown["followed_to"]) == ({"1337": last}, {})
+    assert gapless.json("wallet", "balances", ANN) == before
+    assert "continues to the latest final block" in gapless("wallet", "show", ANN).stderr
+    gapless("fetch", *usual, f"{last + 1}:{last + 4}", "--confirmations", "0", "--quiet")
+    answer = gapless("wallet", "show", ANN)
+    shown = gapless.json("wallet", "show", ANN)
+    assert shown["known_to"] == shown["followed_to"]
+    assert shown["known_to"]["1337"] > last + 5
+    assert {it["as_of_block"] for it in shown["balances"]} == {shown["known_to"]["1337"]}
+    assert "followed to block" in answer.stdout
+    assert "continues to the latest final block" not in answer.stderr
 
 
 def test_a_database_that_is_given_by_url(gapless: Commands, node: str, postgres_url: str) -> None:

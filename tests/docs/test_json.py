@@ -112,7 +112,9 @@ FIELDS = {
         " receipts_by_block receipts_by_transaction batch_calls logs_range offers rate calls"
         " decoder usable meaning"
     ),
-    "WalletDetails": ("group address label syncs searched followed_to balances last_activity"),
+    "WalletDetails": (
+        "group address label syncs searched known_to followed_to balances last_activity"
+    ),
     "WithdrawalView": "withdrawn dry_run",
     "WorkerView": (
         "completed failed given_back lease_lost partitions blocks batches seconds"

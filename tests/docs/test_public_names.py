@@ -9,7 +9,8 @@ NAMES = """
 FOLLOW_SLOTS BackfillHandle BlockingContext Chunk Context Engine Explicit FetchProgress FetchResult
 Filter FollowHandle GaplessError Job PermanentError Providers Range Report RetryPolicy
 TransientError __version__ add_wallets block_heights daily epochs fetch fetch_sync follow hourly job
-monthly remove_wallets static sync_wallets verify verify_sync
+label_wallet list_wallets monthly override_movement remove_wallets show_wallet static sync_wallets
+verify verify_sync wallet_balances wallet_history wallet_overrides
 """
 
 

@@ -147,6 +147,13 @@ class Snapshots(NamedTuple):
     is_agreed: bool  # whether two endpoints said the same
 
 
+class Coded(NamedTuple):
+    """Which accounts had code, as a node remembers them."""
+
+    accounts: frozenset[AccountAt]
+    is_agreed: bool  # whether two endpoints said the same
+
+
 class InnerTransfer(NamedTuple):
     """Coins that a call within a transaction moved."""
 
@@ -197,17 +204,20 @@ class WalletNode(Protocol):
     async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
         """Return accounts at the end of blocks; None if no endpoint remembers all of them."""
 
-    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
-        """Return those that had code; None if no endpoint remembers all of them."""
+    async def with_code(self, wanted: Sequence[AccountAt]) -> Coded | None:
+        """Return which had code; None if no endpoint remembers all of them."""
 
     async def traces(self, heights: Sequence[int]) -> Traces | None:
         """Return what calls within the transactions of some blocks moved; None if no endpoint can
         trace them."""
 
-    async def token_balance(
-        self, token: bytes, token_id: int | None, address: bytes, height: int
-    ) -> int | None:
-        """Return how much of a token an address holds; None if that cannot be found out."""
+    async def token_balances(
+        self, tokens: Sequence[tuple[bytes, int | None]], address: bytes, height: int
+    ) -> list[int | None]:
+        """Return how much of each token, by contract and id, an address holds after a block.
+
+        None stands for what cannot be found out.
+        """
 
     async def token_facts(self, tokens: Sequence[bytes]) -> dict[bytes, TokenFacts]:
         """Return what some tokens say about themselves; nothing for one that does not answer."""

@@ -38,6 +38,10 @@ def in_words(remedy: to.AnyRemedy, commands: Commands, sink: str = "") -> str:
             return f"follow under another `--name`, or run {removing} first; its blocks stay"
         case to.ListWallets():
             return f"{commands('wallet', 'ls')} lists them"
+        case to.ListBalances(wallet):
+            return f"{commands('wallet', 'balances', wallet)} lists the contracts"
+        case to.ListHistory(wallet):
+            return f"{commands('wallet', 'history', wallet)} lists the ids"
         case to.ChooseOne(kind):
             return f"choose one with `--{kind}`"
         case to.ChooseQueue():

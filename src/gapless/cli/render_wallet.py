@@ -188,9 +188,10 @@ def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
     label = f" ({plain(wallet.label)})" if wallet.label else ""
     lines = [f"{wallet.address}{label}  group {plain(wallet.group)}", ""]
     head = ("network", "state", "progress", "blocks", "done to", "updated", "sink", "trouble")
-    rows = [_progress_row(each, wallet.followed_to.get(each.network), now) for each in wallet.syncs]
+    rows = [_progress_row(each, wallet, now) for each in wallet.syncs]
     lines += [*table([head, *rows]).splitlines(), ""]
     lines += [f"searched: {line}" for line in searches(wallet.searched)]
+    lines += _from_tables(wallet)
     lines.append(f"last activity: {_activity(wallet)}")
     if wallet.balances:
         shown = wallet.balances[:MOST_BALANCES]
@@ -200,15 +201,21 @@ def page(wallet: WalletDetails, now: float, *, is_asked: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _progress_row(sync: SyncView, followed_to: int | None, now: float) -> tuple[str, ...]:
-    age = f"{duration(now - sync.updated_at.timestamp())} ago"
+def _progress_row(sync: SyncView, wallet: WalletDetails, now: float) -> tuple[str, ...]:
+    known_to = wallet.known_to.get(sync.network, -1)
+    if sync.network in wallet.followed_to:
+        updated = f"followed to block {known_to:,}"
+    elif known_to > sync.last:
+        updated = f"stored to block {known_to:,}"
+    else:
+        updated = f"{duration(now - sync.updated_at.timestamp())} ago"
     return (
         sync.network,
         sync.state,
         f"{sync.progress_pct:.1f}%",
         span_text(Span(sync.first, sync.last)),
         "none" if sync.last_processed_block is None else f"{sync.last_processed_block:,}",
-        age if followed_to is None else f"followed to block {followed_to:,}",
+        updated,
         sync.sink,
         _trouble(sync),
     )
@@ -223,6 +230,10 @@ _SOURCES = {
 }
 
 
+_FINDING_MORE = {"accounts", "traces"}
+"""Sources that show more of the coins than stored tables do."""
+
+
 def searches(found: Sequence[SearchView]) -> list[str]:
     """Where a wallet's movements were looked for, and what is proven of that."""
     lines = []
@@ -235,6 +246,24 @@ def searches(found: Sequence[SearchView]) -> list[str]:
             parts.append("unproven: no second endpoint confirms it")
         proof = f" ({'; '.join(parts)})" if parts else ""
         lines.append(f"{each.network}: {counted(each.blocks, 'block')} from {where}{proof}")
+    return lines
+
+
+def _from_tables(wallet: WalletDetails) -> list[str]:
+    """Which later blocks come from stored tables, and what these do not show."""
+    lines = []
+    for sync in wallet.syncs:
+        sources = {it.source for it in wallet.searched if it.network == sync.network}
+        if (later := wallet.known_to.get(sync.network, -1) - sync.last) > 0:
+            sources.add("tables")
+            lines.append(
+                f"added: {sync.network}: {counted(later, 'later block')} from stored tables"
+            )
+        if "tables" in sources and sources & _FINDING_MORE:
+            lines.append(
+                f"note: stored tables of {sync.network} do not show coins that contracts sent:"
+                " these stay unexplained"
+            )
     return lines
 
 

@@ -11,16 +11,14 @@ from typing import Any, TypeVar
 
 import click
 
-from gapless.chains import find_network
 from gapless.cli import render_wallet
 from gapless.cli.app import LazyGroup
 from gapless.cli.options import common, hint, limit_option, note, opened
 from gapless.cli.output import print_json
-from gapless.following.status import FollowStatus, all_follows
-from gapless.ledger import Ledger
-from gapless.ledger.syncs import SyncFilter, SyncState
+from gapless.ledger.syncs import SyncState
 from gapless.views.wallets import matrix_row, sync_view
-from gapless.wallets.finding import FoundWallet, wallets_of
+from gapless.wallets.finding import wallets_of
+from gapless.wallets.reading import sync_filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,11 +74,7 @@ async def ls(
     limit: int,
 ) -> None:
     """List wallets, and how far their history is on each network."""
-    wanted = SyncFilter(
-        group=group,
-        network=None if network_name is None else find_network(network_name).name,
-        state=None if state is None else SyncState(state.upper()),
-    )
+    wanted = sync_filter(group, network_name, state)
     async with opened(ledger_url) as ledger:
         found = await ledger.syncs(wanted, limit=limit)
     if matrix:
@@ -98,15 +92,3 @@ async def ls(
         hint("`gapless wallet add ADDRESS --network NETWORK --rpc URL --to SINK` adds one")
     elif len(found) == limit:
         hint(f"these are the first {limit:,}; raise `--limit` to list more")
-
-
-async def followed_to(ledger: Ledger, wallet: FoundWallet) -> dict[int, int]:
-    """How far follows have stored the chains of a wallet in its sink, by chain."""
-    return {
-        each.spec.chain_id: each.stored
-        for each in await all_follows(ledger)
-        if isinstance(each, FollowStatus)
-        and each.stored is not None
-        and each.spec.sink == wallet.sink
-        and each.spec.chain_id in wallet.chains
-    }

@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import click
 
-from gapless.blocks.request import FetchOptions, build_request
-from gapless.blocks.session import open_chain, undated
-from gapless.blocks.targets import has_endpoint
-from gapless.chains import Network
 from gapless.cli import render_wallet
-from gapless.cli.options import commands, common, hint, note, opened
+from gapless.cli.options import commands, common, hint, note
 from gapless.cli.output import print_json
-from gapless.cli.wallet import followed_to, wallet_options
-from gapless.config import Config, load
-from gapless.core.errors import BadSelector, UsageError
-from gapless.core.heights import Heights, Moment
+from gapless.cli.wallet import wallet_options
+from gapless.operations.wallets import balances_of, show_wallet
 from gapless.telemetry.lines import log_to_nobody
-from gapless.views.wallets import (
-    BalanceView,
-    balance_views,
-    item_views,
-    search_views,
-    wallet_details,
-)
-from gapless.wallets.finding import (
-    WalletChoice,
-    WalletReader,
-    find_wallet,
-    opened_wallet,
-    searches,
-)
-from gapless.wallets.holdings import ChainWallet, Holdings
-from gapless.wallets.records import HistoryFilter, Page
-from gapless.wallets.request import endpoints_by_network
+from gapless.wallets.finding import WalletChoice
 
 _rpc_option = click.option(
     "--rpc",
@@ -64,19 +40,10 @@ async def show(
 
     With --rpc, its balances are compared with those on the chain.
     """
-    config = load()
-    async with opened(ledger_url) as ledger:
-        found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
-        followed = await followed_to(ledger, found)
-        async with opened_wallet(config, found, sink) as reader:
-            searched = await searches(reader.store, found.syncs)
-            newest = await reader.history(HistoryFilter(), Page(limit=1))
-            asked = _Asked(config, ledger_url, rpcs, None, every_network=False)
-            held = await _holdings(asked, reader, followed)
-            names = await reader.names([*held.balances, *(it.movement for it in newest)])
-    last = next(iter(item_views(found, newest, names)), None)
-    balances = _with_amount(balance_views(found, held.balances, names, held.on_chain))
-    shown = wallet_details(found, searched, balances, last, followed)
+    log_to_nobody()
+    shown = await show_wallet(
+        address, group=group, network=network_name, rpc=rpcs, to=sink, ledger=ledger_url
+    )
     if as_json:
         print_json(shown)
     else:
@@ -106,23 +73,9 @@ async def balances(
     `computed` is the sum of all known movements, `on-chain` is what a node reports for the same
     block, and `unexplained` is the difference. Without a node, `on-chain` is unknown.
     """
-    config, at = load(), _moment(at_text)
-    async with opened(ledger_url) as ledger:
-        found = await find_wallet(ledger, WalletChoice(address, group, network_name, sink))
-        followed = await followed_to(ledger, found)
-    if len(found.chains) > 1 and isinstance(at, int):
-        raise UsageError(
-            "a block in `--at` is of one network, and the wallet is on several",
-            hint="choose one with `--network NAME`",
-        )
-    async with opened_wallet(config, found, sink) as reader:
-        searched = search_views(found.syncs, await searches(reader.store, found.syncs))
-        asked = _Asked(config, ledger_url, rpcs, at, every_network=True)
-        held = await _holdings(asked, reader, followed)
-        names = await reader.names(held.balances)
-    shown = balance_views(found, held.balances, names, held.on_chain)
-    if not show_all:
-        shown = _with_amount(shown)
+    log_to_nobody()
+    choice = WalletChoice(address, group, network_name, sink)
+    shown, searched = await balances_of(choice, at_text, rpcs, ledger_url, every_token=show_all)
     if as_json:
         print_json(shown)
     elif shown:
@@ -134,68 +87,3 @@ async def balances(
     if any(each.on_chain is None for each in shown) and not rpcs:
         hint("give a node with `--rpc URL` to compare the balances with the chain")
     return 0
-
-
-def _with_amount(balances: Sequence[BalanceView]) -> list[BalanceView]:
-    """Balances of which something is left, by the movements or by the chain."""
-    return [it for it in balances if it.computed_raw != "0" or it.on_chain_raw not in (None, "0")]
-
-
-def _moment(text: str | None) -> int | Moment | None:
-    if text is None:
-        return None
-    found = Heights.parse(text)
-    if found.first != found.last:
-        raise BadSelector(f"`{text}` is a range", hint="give one block or day")
-    return found.first
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """Which balances to compare with which nodes."""
-
-    config: Config
-    ledger_url: str
-    rpcs: tuple[str, ...]
-    at: int | Moment | None
-    every_network: bool  # whether configured endpoints are asked where none was given
-
-    def endpoints(self, networks: Sequence[Network]) -> Mapping[str, tuple[str, ...]]:
-        return endpoints_by_network(self.config, networks, self.rpcs)
-
-
-async def _holdings(asked: _Asked, reader: WalletReader, followed: Mapping[int, int]) -> Holdings:
-    """The balances on all networks of a wallet, compared with the chain where a node is asked."""
-    log_to_nobody()
-    wallet, held = reader.wallet, Holdings()
-    members = await reader.members()
-    networks = {chain_id: wallet.network(chain_id) for chain_id in wallet.chains}
-    given = asked.endpoints([*networks.values()])
-    for chain_id, network in networks.items():
-        member = members.get(chain_id)
-        known = (-1 if member is None else member.as_of, followed.get(chain_id, -1))
-        chain = ChainWallet(reader, chain_id, member, max(known))
-        more = await _held(asked, chain, network, given[network.name])
-        held.balances.extend(more.balances)
-        held.on_chain.update(more.on_chain)
-    return held
-
-
-async def _held(
-    asked: _Asked, wallet: ChainWallet, network: Network, rpcs: tuple[str, ...]
-) -> Holdings:
-    """The balances on a network, compared with the chain if there is an endpoint."""
-    config, at = asked.config, asked.at
-    is_asked = rpcs or (asked.every_network and has_endpoint(config, network))
-    if not is_asked or (at is None and wallet.known_to < 0):
-        return Holdings(await wallet.computed(at))
-    target = wallet.reader.wallet.sink
-    heights = f"0:{at}" if isinstance(at, Moment) else "0:finalized"
-    request, targets = build_request(config, network.name, heights, rpcs, target, FetchOptions())
-    request = replace(request, network=network)
-    async with open_chain(request, targets.config, asked.ledger_url) as chain:
-        if isinstance(at, Moment):
-            last = (await undated(request, targets.config, chain)).last
-            assert isinstance(last, int)
-            at = last
-        return await wallet.compared(chain, wallet.known_to if at is None else at)

@@ -62,6 +62,16 @@ class ListWallets(Remedy, frozen=True):
     sentence = "list the wallets of this ledger to find the right one"
 
 
+class ListBalances(Remedy, frozen=True):
+    sentence = "the balances of `{wallet}` have the contracts of its tokens"
+    wallet: str
+
+
+class ListHistory(Remedy, frozen=True):
+    sentence = "the entries of the history of `{wallet}` have the ids of its movements"
+    wallet: str
+
+
 class ChooseOne(Remedy, frozen=True):
     """`kind` is what there are several of, such as `group`."""
 
@@ -223,6 +233,8 @@ AnyRemedy = (
     | ListFollows
     | RemoveFollow
     | ListWallets
+    | ListBalances
+    | ListHistory
     | ChooseOne
     | ChooseQueue
     | ChooseCommand

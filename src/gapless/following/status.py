@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gapless.core.backfill import State, describe
@@ -101,6 +102,16 @@ async def all_follows(ledger: Ledger) -> list[FollowStatus | UnreadableFollow]:
     """All follows of a ledger, by name."""
     names = [cursor.follow for cursor, _ in await ledger.follows()]
     return [await follow_if_readable(ledger, each) for each in names]
+
+
+async def followed_chains(ledger: Ledger) -> set[tuple[int, str]]:
+    """The chain id and the id of the sink of each follow whose rows are readable."""
+    found = set[tuple[int, str]]()
+    for _, backfill in await ledger.follows():
+        with suppress(Unreadable):
+            spec = follow_spec(backfill)
+            found.add((spec.chain_id, spec.sink_id))
+    return found
 
 
 async def follow_status(ledger: Ledger, name: str) -> FollowStatus:

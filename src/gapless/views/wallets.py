@@ -7,7 +7,7 @@ shortened and escaped, see `wallets.history`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -171,6 +171,7 @@ class WalletDetails(Struct, frozen=True, kw_only=True):
     label: str | None
     syncs: tuple[SyncView, ...]
     searched: tuple[SearchView, ...]
+    known_to: dict[str, int]
     followed_to: dict[str, int]
     balances: tuple[BalanceView, ...]
     last_activity: ActivityView | None
@@ -351,8 +352,21 @@ def wallet_details(
     searched: Iterable[Searched],
     balances: Sequence[BalanceView],
     last: HistoryItemView | None,
-    followed_to: Mapping[int, int],
+    known_to: Mapping[int, int],
+    followed: Container[tuple[int, str]],
 ) -> WalletDetails:
+    """What is known of a wallet, with the known end on each chain.
+
+    `followed` has the chain and the sink of each follow. One that has stored nothing that continues
+    the history does not count.
+    """
+    known = {wallet.network_name(chain_id): end for chain_id, end in known_to.items()}
+    followed_on = {
+        shown_network(each)
+        for each in wallet.syncs
+        if (each.key.chain_id, each.key.sink_id) in followed
+        and known_to.get(each.key.chain_id, -1) > each.heights.last
+    }
     activity = None
     if last is not None:
         activity = ActivityView(time=last.time, network=last.network, block=last.block)
@@ -362,7 +376,8 @@ def wallet_details(
         label=wallet.syncs[0].label,
         syncs=tuple(map(sync_view, wallet.syncs)),
         searched=tuple(search_views(wallet.syncs, searched)),
-        followed_to={wallet.network_name(chain): to for chain, to in followed_to.items()},
+        known_to=known,
+        followed_to={name: end for name, end in known.items() if name in followed_on},
         balances=tuple(balances),
         last_activity=activity,
     )

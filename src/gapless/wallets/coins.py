@@ -191,9 +191,10 @@ class CoinSearch:
         found = {
             it: (known[AccountAt(it, before)][0], known[AccountAt(it, span.last)][0])
             for it in wanted
-            if AccountAt(it, before) not in coded and known[AccountAt(it, until)][0].nonce
+            if AccountAt(it, before) not in coded.accounts and known[AccountAt(it, until)][0].nonce
         }
-        return SpanEnds(span, found, all(is_agreed for _, is_agreed in known.values()))
+        is_agreed = coded.is_agreed and all(each for _, each in known.values())
+        return SpanEnds(span, found, is_agreed)
 
     async def bisect(self, ends: SpanEnds, changes: CoinChanges) -> Bisected | None:
         """Halve the span until only leaves are left; None if no endpoint remembers so much."""

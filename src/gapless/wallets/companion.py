@@ -7,7 +7,7 @@ known of it goes in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -39,24 +39,23 @@ class WalletCompanion:
         self._interpret = interpret
 
     async def written(self, tx: CompanionTransaction, batch: Batch, fence: int) -> None:
-        chain_id, span = batch.chain_id, batch.span
+        chain_id = batch.chain_id
         await tx.exclude_companions(chain_id)
         hashes = _hashes(tx, batch)
         await changing.forget_other_branches(tx, chain_id, hashes)
-        watched = [it for it in await members.listed(tx, chain_id) if it.above < span.last]
+        watched = [it for it in await members.listed(tx, chain_id) if it.above < batch.span.last]
         if not watched:
             return
         network, rules = self._watching(chain_id, {it.network for it in watched})
-        rows = await _rows(tx, batch, rules)
-        if rows is None:  # until the tables that are missing are written too
-            return
         above = {it.address: it.above for it in sorted(watched, key=lambda it: -it.above)}
-        found = await tx.compute(rules.movements, rows, network, above.keys())
-        news = [it for it in found if _is_watched(it, above)]
-        await changing.watch(tx, chain_id, span, frozenset(above), news)
-        parties = {it.sender for it in news} | {it.receiver for it in news}
-        for group in sorted({it.group for it in watched if it.address in parties}):
-            await self._interpret(tx, group, chain_id, span)
+        for part in await _whole(tx, batch, rules):
+            rows = await _rows(tx, batch, rules, part)
+            found = await tx.compute(rules.movements, rows, network, above.keys())
+            news = [it for it in found if _is_watched(it, above)]
+            await changing.watch(tx, chain_id, part, frozenset(above), news)
+            parties = {it.sender for it in news} | {it.receiver for it in news}
+            for group in sorted({it.group for it in watched if it.address in parties}):
+                await self._interpret(tx, group, chain_id, part)
 
     async def retracted(
         self, tx: CompanionTransaction, chain_id: int, span: Span, fence: int
@@ -72,19 +71,25 @@ def _hashes(tx: CompanionTransaction, batch: Batch) -> dict[int, bytes]:
     return dict(zip(*(blocks[name].to_pylist() for name in columns), strict=True))
 
 
-async def _rows(
-    tx: CompanionTransaction, batch: Batch, rules: WalletRules
-) -> Mapping[str, pa.Table] | None:
-    """Return all rows that movements are derived from; None if the sink lacks some of them."""
+async def _whole(tx: CompanionTransaction, batch: Batch, rules: WalletRules) -> Iterable[Span]:
+    """Return the parts of a batch that the sink now holds in all tables.
+
+    The other parts are watched when the tables that are missing are written too.
+    """
     if batch.tables.keys() >= {*rules.tables}:
-        return batch.tables
+        return [batch.span]
     known = await tx.known(batch.chain_id, batch.span)
     held = reduce(RangeSet.__and__, map(known.heights, rules.tables))
-    if RangeSet.of(batch.span) - held:
-        return None
-    return {
-        name: await tx.read(tx.schema[name], batch.chain_id, batch.span) for name in rules.tables
-    }
+    return (held & RangeSet.of(batch.span)).spans
+
+
+async def _rows(
+    tx: CompanionTransaction, batch: Batch, rules: WalletRules, span: Span
+) -> Mapping[str, pa.Table]:
+    """Return all rows that movements are derived from."""
+    if batch.tables.keys() >= {*rules.tables}:
+        return batch.tables
+    return {name: await tx.read(tx.schema[name], batch.chain_id, span) for name in rules.tables}
 
 
 def _is_watched(it: Movement, above: Mapping[bytes, int]) -> bool:

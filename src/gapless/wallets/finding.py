@@ -24,7 +24,7 @@ from gapless.core.redaction import STRUCK, redact
 from gapless.core.remedies import ChooseOne, ListWallets
 from gapless.ledger import Ledger
 from gapless.ledger.syncs import Sync, SyncFilter, WalletKey
-from gapless.sinks import Access
+from gapless.sinks import Access, Sink
 from gapless.wallets.history import DisplayNames
 from gapless.wallets.reading import all_wallets
 from gapless.wallets.records import Balance, HistoryFilter, HistoryItem, Member, Page
@@ -176,9 +176,10 @@ async def searches(store: WalletStore, syncs: Iterable[Sync]) -> list[Searched]:
 
 @dataclass(frozen=True)
 class WalletReader:
-    """A wallet and the open store of its history."""
+    """A wallet, and the open sink with its history."""
 
     wallet: FoundWallet
+    sink: Sink
     store: WalletStore
 
     async def members(self) -> dict[int, Member]:
@@ -218,9 +219,10 @@ class WalletReader:
 async def opened_wallet(
     config: Config, found: FoundWallet, sink: str | None = None
 ) -> AsyncIterator[WalletReader]:
-    """The store of a wallet, open for reading; `sink` is given if the ledger has no URL of it."""
-    async with opened_wallets(config, sink or found.sink) as store:
-        yield WalletReader(found, store)
+    """The sink of a wallet, open for reading; `sink` is given if the ledger has no URL of it."""
+    target = resolved_sink(config, sink or found.sink)
+    async with await open_sink(target, Access.READ) as opened:
+        yield WalletReader(found, opened, WalletStore.of(opened))
 
 
 @asynccontextmanager

@@ -6,8 +6,8 @@ syncs = await gapless.sync_wallets(rpc="https://…")
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Unpack
 
@@ -17,14 +17,13 @@ from gapless.chains.opening import open_sink
 from gapless.config import Config, load
 from gapless.core.errors import Unavailable, UsageError
 from gapless.core.similar import known_names
-from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.syncs import Sync
 from gapless.providers import Providers
-from gapless.runtime.process import DEFAULT_LEDGER, actor
 from gapless.sinks import Access
 from gapless.wallets.adding import add
 from gapless.wallets.continuing import build_continued, chosen_syncs
 from gapless.wallets.finding import resolved_sink
+from gapless.wallets.parameters import ledger_url, listed, opened_ledger
 from gapless.wallets.reading import syncs_of
 from gapless.wallets.request import (
     DEFAULT_GROUP,
@@ -64,14 +63,14 @@ async def add_wallets(
     target = None if to is None else target_of(to)
     request, resolving = build_wallets(
         config,
-        _listed(addresses),
-        _listed(networks),
-        _listed(rpc),
+        listed(addresses),
+        listed(networks),
+        listed(rpc),
         target,
         options,
         detached=detach,
     )
-    return await sync(request, resolving, _url(config, ledger), providers, detach=detach)
+    return await sync(request, resolving, ledger_url(config, ledger), providers, detach=detach)
 
 
 async def sync_wallets(
@@ -92,12 +91,12 @@ async def sync_wallets(
     raised.
     """
     config = load()
-    url = _url(config, ledger)
+    url = ledger_url(config, ledger)
     target = None if to is None else target_of(to)
-    async with _opened(url) as book:
-        wanted = await chosen_syncs(book, group, _listed(addresses), _listed(networks))
+    async with opened_ledger(url) as book:
+        wanted = await chosen_syncs(book, group, listed(addresses), listed(networks))
         requests, resolving = await build_continued(
-            book, wanted, config, _listed(rpc), target, detached=detach
+            book, wanted, config, listed(rpc), target, detached=detach
         )
     found: list[Sync] = []
     unavailable: Unavailable | None = None
@@ -124,8 +123,8 @@ async def remove_wallets(
     A sink that was given as a URL when the wallets were added must be given again.
     """
     config = load()
-    async with _opened(_url(config, ledger)) as book:
-        syncs = await chosen_syncs(book, group, _listed(addresses), ())
+    async with opened_ledger(ledger_url(config, ledger)) as book:
+        syncs = await chosen_syncs(book, group, listed(addresses), ())
         targets = [_stored_at(config, each, to) for each in syncs]
         wallets = sorted({each.key.wallet for each in syncs})
         await book.remove_wallets(wallets, with_overrides=purge)
@@ -140,7 +139,7 @@ async def remove_wallets(
 async def sync(
     request: WalletsRequest,
     config: Config,
-    ledger_url: str,
+    url: str,
     providers: Providers | None = None,
     observer: WalletObserver | None = None,
     *,
@@ -153,8 +152,8 @@ async def sync(
     workers = request.networks[0].blocks.numbers.workers
     shared = providers or Providers(workers)
     async with nullcontext(shared) if providers else shared:
-        added = await add(request, config, ledger_url, shared=shared, detached=detach)
-        async with _opened(ledger_url) as book:
+        added = await add(request, config, url, shared=shared, detached=detach)
+        async with opened_ledger(url) as book:
             if detach:
                 found = await syncs_of(book, added.keys)
             else:
@@ -168,20 +167,3 @@ async def sync(
 def _stored_at(config: Config, sync: Sync, to: str | Path | None) -> str:
     """The location of the sink of a sync."""
     return resolved_sink(config, sync.sink if to is None else target_of(to))
-
-
-@asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[Ledger]:
-    ledger = await open_ledger(url, actor=actor(), create=False)
-    try:
-        yield ledger
-    finally:
-        await ledger.close()
-
-
-def _url(config: Config, ledger: str | None) -> str:
-    return ledger or config.ledger or DEFAULT_LEDGER
-
-
-def _listed(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else [*given]

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 from gapless.chains.movements import WalletRules
+from gapless.core.heights import HIGHEST
 from gapless.core.proof import Proof
 from gapless.core.ranges import RangeSet, Span
 from gapless.sinks import Sink, Stored
+from gapless.wallets.records import Member
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,15 @@ async def held_tables(sink: Sink, rules: WalletRules, chain_id: int, span: Span)
     by_table = (RangeSet(it.span for it in found if it.dataset == table) for table in rules.tables)
     heights = reduce(RangeSet.__and__, by_table, RangeSet.of(span)) - damaged
     return HeldTables(heights, tuple(found))
+
+
+async def known_end(sink: Sink, rules: WalletRules, member: Member) -> int:
+    """Finds the last block up to which no block of a wallet is missing; -1 if there is none.
+
+    Blocks that are stored above its history continue it, up to the first one that is missing or
+    lacks a table.
+    """
+    after = Span(member.as_of + 1, HIGHEST)
+    held = await held_tables(sink, rules, member.chain_id, after)
+    watched = (held.heights & RangeSet.of((member.above + 1, HIGHEST))).spans
+    return watched[0].last if watched and watched[0].first == after.first else member.as_of

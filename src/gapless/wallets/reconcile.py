@@ -6,8 +6,6 @@ internal calls, rewards, or tokens whose balances change without events. It is s
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from gapless.chains.movements import NOBODY, WalletNode
@@ -35,7 +33,7 @@ async def reconcile(
     account = await node.account(wallet, height)
     coin = Reconciled(computed.pop((NOBODY, None), 0), None if account is None else account.balance)
     found = [ReconciledToken(token=NOBODY, balance=coin)]
-    answers = await asyncio.gather(*(node.token_balance(*it, wallet, height) for it in computed))
+    answers = await node.token_balances([*computed], wallet, height)
     for ((token, token_id), amount), on_chain in zip(computed.items(), answers, strict=True):
         balance = Reconciled(amount, on_chain)
         found.append(ReconciledToken(token=token, token_id=token_id, balance=balance))

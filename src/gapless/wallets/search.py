@@ -139,21 +139,24 @@ class Search:
         found = await self._stop.limit(nodes.accounts.hits(span, sorted(self._addresses)))
         hits = RangeSet.from_members(found.heights)
         ends = await self._stop.limit(nodes.coins.ends(span, self._addresses, self._spec.until))
-        if ends is None or not await self._search_coins(nodes, ends, hits, found.is_agreed):
+        if ends is None:
             await self._search_blocks(nodes, span, hits, Evidence.EVENTS, _agreed(found.is_agreed))
+        else:
+            await self._search_coins(nodes, ends, hits, found.is_agreed)
 
     async def _search_coins(
         self, nodes: OpenNodes, ends: SpanEnds, hits: RangeSet, is_agreed: bool
-    ) -> bool:
-        """Searches a span for events and coins; returns whether accounts were remembered."""
+    ) -> None:
+        """Searches a span for events and coins; only for events if accounts are forgotten."""
         found = FoundCoins()
         await self._collect(nodes, hits, found)
         bisected = await self._stop.limit(nodes.coins.bisect(ends, found.changes))
+        events = self._scan(ends.span, Evidence.EVENTS, _agreed(is_agreed), b"", b"")
         if bisected is None:
-            return False
+            await self._write(events, found.movements)
+            return
         await self._collect(nodes, RangeSet.from_members(bisected.heights) - hits, found)
         rest, proven = bisected.remainders(found.changes, found.places)
-        events = self._scan(ends.span, Evidence.EVENTS, _agreed(is_agreed), b"", b"")
         proof = _agreed(is_agreed and bisected.is_agreed)
         coins = self._scan(ends.span, Evidence.ACCOUNTS, proof, b"", b"")
         movements = [*found.movements, *rest]
@@ -165,7 +168,6 @@ class Search:
             await self._write(events, movements, also)
         else:
             await self._write(events, movements)
-        return True
 
     async def _collect(self, nodes: OpenNodes, wanted: RangeSet, found: FoundCoins) -> None:
         """Fetches blocks, and keeps what they say about the addresses."""

@@ -17,6 +17,7 @@ from gapless.chains.evm.wallet_node import EvmWalletNode
 from gapless.chains.movements import (
     Account,
     AccountAt,
+    Coded,
     Hits,
     Snapshot,
     Snapshots,
@@ -215,6 +216,28 @@ async def test_many_accounts_at_many_heights_are_one_batch(chain: Chain, other: 
         assert found.is_agreed is agreed
 
 
+async def test_a_second_endpoint_is_asked_which_accounts_have_code(
+    chain: Chain, other: Chain
+) -> None:
+    wanted = [AccountAt(each, at) for each in (ANN, TOKEN) for at in (-1, 5)]
+
+    def node(its: Chain, *contracts: bytes) -> Outspoken:
+        texts = {f"0x{each.hex()}" for each in contracts}
+        return Outspoken(its, scripted(lambda _, params: "0x60" if params[0] in texts else "0x"))
+
+    expected = frozenset({AccountAt(TOKEN, 5)})
+    first = node(chain, TOKEN)
+    async with pool_on(first, family=EVM) as pool:
+        assert await node_on(pool, chain).with_code(wanted) == Coded(expected, is_agreed=False)
+        before = [AccountAt(ANN, -1)]
+        assert await node_on(pool, chain).with_code(before) == Coded(frozenset(), is_agreed=True)
+    for second, agreed in ((node(other, TOKEN), True), (node(other, TOKEN, ANN), False)):
+        async with pool_on(first, second, family=EVM) as pool:
+            found = await node_on(pool, chain).with_code(wanted)
+        assert found is not None
+        assert found.is_agreed is agreed
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -236,7 +259,7 @@ async def test_no_endpoint_remembers_old_state(chain: Chain, words: str) -> None
     async with pool_on(node, family=EVM) as pool:
         wallet = node_on(pool, chain)
         assert await wallet.account(ANN, HEIGHT) is None
-        assert await wallet.token_balance(TOKEN, None, ANN, HEIGHT) is None
+        assert await wallet.token_balances([(TOKEN, None)], ANN, HEIGHT) == [None]
         assert await wallet.snapshots([AccountAt(ANN, HEIGHT + 1), AccountAt(ANN, HEIGHT)]) is None
         assert await wallet.account(ANN, HEIGHT + 1) == Account(1, 1, has_code=True)
         sent = len(node.asked)
@@ -274,10 +297,22 @@ async def test_balances_of_tokens(chain: Chain) -> None:
     async with pool_on(Outspoken(chain, scripted(answer)), family=EVM) as pool:
         wallet = node_on(pool, chain)
         expected = {None: 2**256 - 1, 7: 3, 8: 1, 9: 0, 10: None, 11: None}
-        for token_id, amount in expected.items():
-            assert await wallet.token_balance(TOKEN, token_id, ANN, HEIGHT) == amount
+        tokens = [(TOKEN, token_id) for token_id in expected]
+        assert await wallet.token_balances(tokens, ANN, HEIGHT) == [*expected.values()]
         holdings["0x70a08231" + "00" * 12 + ANN.hex()] = b""
-        assert await wallet.token_balance(TOKEN, None, ANN, HEIGHT) is None, "it is no contract"
+        assert await wallet.token_balances(tokens[:1], ANN, HEIGHT) == [None], "it is no contract"
+
+
+async def test_balances_of_many_tokens_are_few_requests(chain: Chain) -> None:
+    node = Outspoken(chain, scripted(lambda _, params: "0x" + word(int(params[0]["to"], 16)).hex()))
+    contracts = [number.to_bytes(20, "big") for number in range(1, 121)]
+    tokens = [*((each, None) for each in contracts), (TOKEN, 7)]
+    async with pool_on(node, family=EVM) as pool:
+        found = await node_on(pool, chain).token_balances(tokens, ANN, HEIGHT)
+    assert found == [*range(1, 121), int.from_bytes(TOKEN, "big")]
+    sizes = [len(each) for each in node.asked if isinstance(each, list)]
+    assert sum(sizes) == 122
+    assert len(sizes) < 10, "the pool learns how many calls a request may have"
 
 
 SYMBOL, NAME, DECIMALS, SUPPORTS = "0x95d89b41", "0x06fdde03", "0x313ce567", "0x01ffc9a7"

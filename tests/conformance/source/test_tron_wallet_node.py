@@ -152,9 +152,8 @@ async def test_balances_of_tokens(tron: Chain) -> None:
     }
     async with pool_on(Knowing(tron, answers), family=TRON) as pool:
         node = TronWalletNode(pool)
-        for (token, token_id), expected in questions.items():
-            assert await node.token_balance(token, token_id, ANN, LAST) == expected
-            assert await node.token_balance(token, token_id, ANN, LAST - 1) is None
+        assert await node.token_balances([*questions], ANN, LAST) == [*questions.values()]
+        assert await node.token_balances([*questions], ANN, LAST - 1) == [None] * len(questions)
 
 
 async def test_what_tokens_say_about_themselves(tron: Chain) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,22 @@ async def test_an_earlier_start_is_one_more_pass(add: Add, chain: Chain, target:
     (whole,) = await add(ALICE, start=0, scan=True)
     assert (whole.heights, whole.state) == ((0, LAST), SyncState.COMPLETE)
     assert amounts(await balances(target)) == truth(chain, LAST, [ALICE])
+
+
+async def test_a_history_starts_at_a_day_or_second(add: Add, chain: Chain, target: str) -> None:
+    """The chain begins on 2023-11-14, at 22:13:20."""
+    (late,) = await add(ALICE, start="2023-11-14T22:20:00Z", scan=True)
+    times = {it.movement.block_timestamp for it in await history(target)}
+    assert min(times) >= 1_700_000_400  # which is that second
+    first = late.heights.first
+    assert 0 < first < LAST
+    before, at = (int(json.loads(chain.block(it))["timestamp"], 16) for it in (first - 1, first))
+    assert before < 1_700_000_400 <= at
+    assert not any(it.is_complete for it in await balances(target))
+    (whole,) = await add(ALICE, start="2023-11-14", scan=True)
+    assert (whole.heights, whole.state) == ((0, LAST), SyncState.COMPLETE)
+    assert amounts(await balances(target)) == truth(chain, LAST, [ALICE])
+    assert all(it.is_complete for it in await balances(target))
 
 
 async def test_a_wallet_that_comes_later_changes_what_movements_mean(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from gapless.devnode import Chain, DevNode, Limits, simulated
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.economy import CONTRACTS, SIGNERS
 from gapless.devnode.evm.postings import COINS
+from gapless.devnode.limits import CallRefused
 from gapless.ledger.syncs import SyncState
 from gapless.wallets.categories import Category
 from gapless.wallets.preview import PassPreview, preview
@@ -25,6 +27,7 @@ from gapless.wallets.request import WalletOptions, build_wallets
 from gapless.wallets.ways import Evidence
 from tests.conformance.wallets.conftest import Add
 from tests.conformance.wallets.stage import (
+    HEAD,
     LAST,
     PARAMETERS,
     WALLETS,
@@ -111,6 +114,37 @@ async def test_no_call_is_repeated_and_few_blocks_are_fetched(
     assert node.calls["eth_getBlockReceipts"] < LAST / 2
 
 
+async def test_an_archive_that_forgets_meanwhile_does_not_repeat_calls(
+    add: Add, node: DevNode, chain: Chain, target: str
+) -> None:
+    """What was found before stays; the coins are not complete then."""
+    wallets = signed(chain, 3)
+    asked: Counter[tuple[str, str]] = Counter()
+    answer = chain.dialect.answer
+    known = {-1, LAST, 39, 79, 119}  # at the ends of segments
+
+    def forgetful(view: Any, call: Any) -> bytes:
+        params = bytes(call.params).decode()
+        asked[call.method, params] += 1
+        if call.method == "eth_getBalance" and int(json.loads(params)[1], 16) not in known:
+            raise CallRefused(-32000, "missing trie node 5ab1 (path ) state 0x1 is not available")
+        return answer(view, call)
+
+    chain.dialect.answer = forgetful  # type: ignore[method-assign]
+    syncs = await add(*wallets, chunk_size=40, max_concurrent=1)
+    assert {each.state for each in syncs} == {SyncState.COMPLETE}
+    fetched = {"eth_getLogs", "eth_getBlockByNumber", "eth_getBlockReceipts"}
+    heights = {it: count for it, count in asked.items() if it[0] in fetched and '"0x' in it[1]}
+    assert {it: count for it, count in heights.items() if count > 1} == {}
+    assert sum(it[0] == "eth_getBalance" for it in asked) > 3 * len(known), "halving began"
+    found = await balances(target, chain_id=CHAIN)
+    assert not any(is_complete for _, is_complete in coins(found).values())
+    assert tokens_only(amounts(found)) == tokens_only(truth(chain, LAST, wallets))
+    async with opened(target) as store:
+        scans = await store.scans_of(CHAIN, octets(wallets[0]))
+    assert Evidence.EVENTS in {it.source for it in scans}
+
+
 async def test_contracts_and_accounts_that_never_signed_stay_incomplete(
     add: Add, chain: Chain, target: str
 ) -> None:
@@ -127,6 +161,27 @@ async def test_contracts_and_accounts_that_never_signed_stay_incomplete(
             for it in (eoa, contract)
         }
     assert sources == {eoa: {Evidence.EVENTS, Evidence.ACCOUNTS}, contract: {Evidence.EVENTS}}
+
+
+async def test_stored_blocks_above_the_search_show_only_what_is_visible(
+    add: Add, node: DevNode, chain: Chain, ledger: str, target: str
+) -> None:
+    wallets = signed(chain, 8)
+    await add(*wallets)
+    above = f"{LAST + 1}:{HEAD}"
+    await gapless.fetch(LISTED, above, rpc=node.url, to=target, ledger=ledger, confirmations=0)
+    found = dict[str, int]()
+    for wallet in wallets:
+        shown = await gapless.show_wallet(wallet, to=target, ledger=ledger)
+        assert shown.known_to == {LISTED: HEAD}
+        (coin,) = (it for it in shown.balances if it.token is None)
+        assert coin.complete
+        found[wallet] = int(coin.computed_raw)
+    then, now = (
+        {it: explanation(chain, height, it)[COINS] for it in wallets} for height in (LAST, HEAD)
+    )
+    assert found == {it: now[it].visible + then[it].hidden for it in wallets}
+    assert any(now[it].hidden > then[it].hidden for it in wallets), "contracts sent coins meanwhile"
 
 
 async def test_without_an_archive_coins_are_not_looked_for(

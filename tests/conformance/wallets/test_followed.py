@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import gapless
 from gapless.chains.opening import open_sink
+from gapless.config import load
 from gapless.core.ranges import Span
 from gapless.devnode import Chain, DevNode
 from gapless.following import follower, service
 from gapless.following.spec import FollowSpec
+from gapless.ledger import open_ledger
 from gapless.runtime.engine import Engine
 from gapless.sinks import Access
+from gapless.wallets.finding import WalletChoice, find_wallet, opened_wallet
+from gapless.wallets.holdings import holdings
 from tests.conformance.wallets.conftest import Add
 from tests.conformance.wallets.stage import (
     HEAD,
@@ -23,6 +27,7 @@ from tests.conformance.wallets.stage import (
     amounts,
     balances,
     history,
+    tokens_only,
     truth,
 )
 from tests.waiting import eventually
@@ -117,3 +122,84 @@ def _holds(target: str, chain: Chain, height: int) -> Callable[[], Any]:
         return amounts(await balances(target)) == truth(chain, height, OWN)
 
     return holds
+
+
+@BOTH
+async def test_the_known_end_does_not_jump_over_blocks_that_a_follow_has_not_stored(
+    add: Add, node: DevNode, chain: Chain, ledger: str, target: str
+) -> None:
+    """Whatever is stored when somebody looks, complete balances are those of their block."""
+    await add(*OWN, scan=True)
+    async with Engine(ledger, slots=gapless.FOLLOW_SLOTS) as engine:
+        start = LAST + 1
+        async with gapless.follow(engine, "custom", rpc=node.url, to=target, start=start) as handle:
+            while (await _checked(ledger, target, chain, OWN[:3])) < HEAD:
+                assert (await handle.status()).phase != "stopped"
+    assert await _checked(ledger, target, chain, OWN) == HEAD
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "options",
+    [{"start": 180}, {"start": LAST + 1, "datasets": "blocks,transactions"}],
+    ids=["hole", "datasets"],
+)
+async def test_a_follow_that_lacks_blocks_or_tables_does_not_extend_a_history(
+    add: Add, node: DevNode, chain: Chain, ledger: str, target: str, options: dict[str, Any]
+) -> None:
+    await add(*OWN, scan=True)
+    async with Engine(ledger, slots=gapless.FOLLOW_SLOTS) as engine:
+        following = gapless.follow(engine, "custom", rpc=node.url, to=target, **options)
+        async with following as handle:
+
+            async def has_stored_the_head() -> bool:
+                return (await handle.status()).stored == HEAD
+
+            await eventually(has_stored_the_head)
+            assert await _checked(ledger, target, chain, OWN) == LAST
+
+
+@BOTH
+async def test_a_fetch_extends_a_history_up_to_the_first_hole(
+    add: Add, fetch: Add, chain: Chain, ledger: str, target: str
+) -> None:
+    await add(*OWN)
+    await fetch("180:190", confirmations=0)
+    assert await _checked(ledger, target, chain, OWN) == LAST
+    await fetch(f"{LAST + 1}:160", confirmations=0)
+    assert await _checked(ledger, target, chain, OWN) == 160
+    await fetch(f"{LAST + 1}:{HEAD}", confirmations=0)
+    assert await _checked(ledger, target, chain, OWN) == HEAD
+
+
+@BOTH
+async def test_blocks_are_watched_whose_tables_are_written_one_after_the_other(
+    add: Add, fetch: Add, chain: Chain, ledger: str, target: str
+) -> None:
+    """A batch may have the last table of some of its blocks only."""
+    await add(*OWN, scan=True)
+    await fetch(f"{LAST + 1}:160", confirmations=0, datasets="blocks,transactions,logs")
+    await fetch(f"{LAST + 1}:{HEAD}", confirmations=0, datasets="blocks,withdrawals")
+    assert await _checked(ledger, target, chain, OWN) == 160
+    await fetch(f"{LAST + 1}:{HEAD}", confirmations=0)
+    assert await _checked(ledger, target, chain, OWN) == HEAD
+
+
+async def _checked(ledger: str, target: str, chain: Chain, wallets: Sequence[str]) -> int:
+    """The block up to which wallets are known; what is shown of them must be true there."""
+    ends = set[int]()
+    for address in wallets:
+        book = await open_ledger(ledger, create=False)
+        found = await find_wallet(book, WalletChoice(address))
+        await book.close()
+        async with opened_wallet(load({}), found, target) as reader:
+            held = await holdings(reader)
+        at = held.known_to[1337]
+        assert all(it.as_of == at for it in held.balances)
+        assert all(it.is_complete for it in held.balances if it.token)
+        shown, wanted = amounts(held.balances), truth(chain, at, [address])
+        if not all(it.is_complete for it in held.balances):
+            shown, wanted = tokens_only(shown), tokens_only(wanted)
+        assert shown == wanted, (address, at)
+        ends.add(at)
+    return min(ends)

@@ -22,6 +22,8 @@ EXAMPLES: list[AnyRemedy] = [
     remedies.ListFollows(),
     remedies.RemoveFollow("ethereum-eth"),
     remedies.ListWallets(),
+    remedies.ListBalances("0xa1"),
+    remedies.ListHistory("0xa1"),
     remedies.ChooseOne("group"),
     remedies.ChooseQueue(("backlog", "default")),
     remedies.ChooseCommand(("show", "retry_failed")),

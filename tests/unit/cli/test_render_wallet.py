@@ -78,6 +78,7 @@ def details(**more: Any) -> WalletDetails:
         "label": None,
         "syncs": (sync_view(sync()),),
         "searched": (),
+        "known_to": {},
         "followed_to": {},
         "balances": (),
         "last_activity": None,
@@ -168,10 +169,26 @@ def test_a_wallet_says_how_old_it_is() -> None:
     page = render_wallet.page(details(), NOW + 7_200)
     assert "2h00m ago" in page
     assert "last activity: none is known" in page
-    followed = render_wallet.page(details(followed_to={"ethereum": 1_234}), NOW)
+    ends = {"ethereum": 1_234}
+    assert "stored to block 1,234" in render_wallet.page(details(known_to=ends), NOW)
+    followed = render_wallet.page(details(known_to=ends, followed_to=ends), NOW)
     assert "followed to block 1,234" in followed
     many = render_wallet.page(details(balances=(balance(1),) * 25), NOW)
     assert many.endswith("… and 5 more")
+
+
+@pytest.mark.parametrize("source", ["accounts", "traces", "tables", "events"])
+def test_a_wallet_says_what_is_not_visible_in_later_blocks(source: str) -> None:
+    searched = SearchView(network="ethereum", source=source, blocks=100, proven=(), unproven=())
+    page = render_wallet.page(details(searched=(searched,), known_to={"ethereum": 201}), NOW)
+    assert "added: ethereum: 2 later blocks from stored tables" in page
+    assert ("stay unexplained" in page) is (source in ("accounts", "traces"))
+    its = (searched, msgspec.structs.replace(searched, source="tables"))
+    nothing = render_wallet.page(details(searched=its[:1], known_to={"ethereum": 199}), NOW)
+    assert "added: " not in nothing
+    assert "stay unexplained" not in nothing
+    both = render_wallet.page(details(searched=its), NOW)
+    assert ("stay unexplained" in both) is (source in ("accounts", "traces"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gapless.chains.movements import (
     NOBODY,
     AccountAt,
+    Coded,
     Movement,
     MovementKind,
     Snapshot,
@@ -44,15 +45,16 @@ class Archive:
     ) -> None:
         self.signed_since = signed_since
         self.coded: frozenset[AccountAt] = frozenset()
+        self.is_agreed_on_code = self.is_agreed = False
         self.asked: list[AccountAt] = []
         self._blocks = blocks
 
     async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots:
         self.asked += wanted
-        return Snapshots([self._snapshot(it) for it in wanted], is_agreed=False)
+        return Snapshots([self._snapshot(it) for it in wanted], self.is_agreed)
 
-    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt]:
-        return self.coded & {*wanted}
+    async def with_code(self, wanted: Sequence[AccountAt]) -> Coded:
+        return Coded(self.coded & {*wanted}, self.is_agreed_on_code)
 
     def _snapshot(self, wanted: AccountAt) -> Snapshot:
         its = [it for at, it in self._blocks[wanted.address].items() if at <= wanted.height]
@@ -159,6 +161,15 @@ def test_only_accounts_without_code_that_sign_are_bisected() -> None:
     assert asyncio.run(_accounts(archive, Span(10, 20))) == {ANN}
     archive.coded = frozenset({AccountAt(ANN, 9)})
     assert asyncio.run(_accounts(archive, Span(10, 20))) == set()
+
+
+def test_ends_are_agreed_if_two_endpoints_know_the_same_code_too() -> None:
+    archive = Archive({ANN: {30: Block(signed=1)}})
+    archive.is_agreed = True
+    for archive.is_agreed_on_code in (False, True):
+        ends = asyncio.run(CoinSearch(cast(WalletNode, archive)).ends(Span(10, 20), [ANN], LAST))
+        assert ends is not None
+        assert ends.is_agreed is archive.is_agreed_on_code
 
 
 def test_networks_that_are_not_listed_are_not_bisected() -> None:

@@ -14,7 +14,8 @@ balances and nonces of accounts in the past, which only an archive remembers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from gapless.chains.evm.wallet_traces import DEBUG_TRACE_BLOCK, TRACE_BLOCK, TRA
 from gapless.chains.movements import (
     Account,
     AccountAt,
+    Coded,
     Hits,
     Snapshot,
     Snapshots,
@@ -39,7 +41,7 @@ from gapless.chains.movements import (
 )
 from gapless.core.errors import BadAnswer, MissingHistory, SourceError
 from gapless.core.ranges import Span
-from gapless.providers import Call, Pool, Refused
+from gapless.providers import Answers, Call, Pool, Refused
 
 _MOST_ADDRESSES = 500  # in one call
 _MOST_BLOCKS = 100_000  # in one call
@@ -100,17 +102,23 @@ class EvmWalletNode:
         numbers = [] if answers is None else _numbers(answers.results)
         if numbers is None:
             return None
-        is_agreed = answers is None or await self._opinion(calls, answers.endpoint) == numbers
+        is_agreed = answers is None or await self._agrees(calls, answers, _numbers)
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
         known = dict(zip(there, (Snapshot(*each) for each in pairs), strict=True))
         return Snapshots([known.get(it, Snapshot(0, 0)) for it in wanted], is_agreed)
 
-    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
+    async def with_code(self, wanted: Sequence[AccountAt]) -> Coded | None:
         there = [it for it in wanted if it.height >= 0]
-        codes = await self._remembered([_about("eth_getCode", it) for it in there]) if there else []
-        if codes is None:
+        if not there:
+            return Coded(frozenset(), is_agreed=True)
+        calls = [_about("eth_getCode", it) for it in there]
+        try:
+            answers = await self._pool.ask(calls)
+        except (MissingHistory, Refused):
             return None
-        return frozenset(it for it, code in zip(there, codes, strict=True) if code != b"")
+        is_agreed = await self._agrees(calls, answers, _have_code)
+        its = zip(there, _have_code(answers.results), strict=True)
+        return Coded(frozenset(it for it, has_code in its if has_code), is_agreed)
 
     async def traces(self, heights: Sequence[int]) -> Traces | None:
         wanted = [height for height in heights if height]  # the first block has no transactions
@@ -145,32 +153,34 @@ class EvmWalletNode:
             return dict(zip(heights, read, strict=True)), answers.endpoint
         return None
 
-    async def _opinion(self, calls: Sequence[Call], endpoint: str) -> list[int] | None:
-        """Return what another endpoint answers; None if there is none that does."""
-        others = self._pool.ready - {endpoint}
+    async def _agrees(
+        self, calls: Sequence[Call], first: Answers, read: Callable[[Sequence[Raw]], object]
+    ) -> bool:
+        """Return whether another endpoint answers the same; False if there is none that does."""
+        others = self._pool.ready - {first.endpoint}
         if not others:
-            return None
+            return False
         avoid = self._pool.names - others
         try:
-            answers = await self._pool.ask(calls, avoid=avoid, patience=OPINION_PATIENCE)
-            return _numbers(answers.results) if answers.endpoint in others else None
+            second = await self._pool.ask(calls, avoid=avoid, patience=OPINION_PATIENCE)
+            return second.endpoint in others and read(second.results) == read(first.results)
         except SourceError:
-            return None
+            return False
 
-    async def token_balance(
-        self, token: bytes, token_id: int | None, address: bytes, height: int
-    ) -> int | None:
-        owner = word_of(address)
-        if token_id is None:
-            answers = await self._remembered([_call(token, _BALANCE + owner, height)])
-            return None if answers is None else read_number(answers[0])
-        which = word_of(token_id)
-        questions = (_BALANCE_OF_ID + owner + which, _OWNER_OF_ID + which)
-        answers = await self._remembered([_call(token, each, height) for each in questions])
-        if answers is None:
-            return None
-        balance, holder = read_number(answers[0]), read_address(answers[1])
-        return int(holder == address) if balance is None and holder is not None else balance
+    async def token_balances(
+        self, tokens: Sequence[tuple[bytes, int | None]], address: bytes, height: int
+    ) -> list[int | None]:
+        found: list[int | None] = []
+        for group in _groups(tokens, _MOST_TOKENS):
+            questions = [_holding(token_id, address) for _, token_id in group]
+            calls = [
+                _call(token, question, height)
+                for (token, _), its in zip(group, questions, strict=True)
+                for question in its
+            ]
+            left = iter(await self._remembered(calls) or [None] * len(calls))
+            found += (_held([*islice(left, len(its))], address) for its in questions)
+        return found
 
     async def token_facts(self, tokens: Sequence[bytes]) -> dict[bytes, TokenFacts]:
         found: dict[bytes, TokenFacts] = {}
@@ -205,6 +215,22 @@ def _call(contract: bytes, data: bytes, height: int | None = None) -> Call:
     return Call("eth_call", ({"to": _hex(contract), "data": _hex(data)}, at), height)
 
 
+def _holding(token_id: int | None, address: bytes) -> tuple[bytes, ...]:
+    """Return what to ask a contract about a holding; who owns an id is asked in two ways."""
+    owner = word_of(address)
+    if token_id is None:
+        return (_BALANCE + owner,)
+    which = word_of(token_id)
+    return _BALANCE_OF_ID + owner + which, _OWNER_OF_ID + which
+
+
+def _held(answers: Sequence[bytes | None], address: bytes) -> int | None:
+    """Return how much of a token an address holds; None if the contract does not say."""
+    balance = read_number(answers[0])
+    holder = read_address(answers[1]) if len(answers) > 1 else None
+    return int(holder == address) if balance is None and holder is not None else balance
+
+
 def _about(method: str, it: AccountAt) -> Call:
     return Call(method, (_hex(it.address), hex(it.height)), it.height)
 
@@ -213,6 +239,11 @@ def _numbers(answers: Sequence[Raw]) -> list[int] | None:
     """Return numbers; None if one is null, which some nodes say of blocks that they forgot."""
     found = [*map(_octets, answers)]
     return None if None in found else [int.from_bytes(each or b"", "big") for each in found]
+
+
+def _have_code(answers: Sequence[Raw]) -> list[bool]:
+    """Return which accounts have code, or may have some: a node that forgot it says null."""
+    return [each != b"" for each in map(_octets, answers)]
 
 
 def _octets(answer: Raw) -> bytes | None:

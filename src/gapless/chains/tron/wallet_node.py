@@ -6,6 +6,7 @@ is the head of the node before and after it answers. There is no search for even
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -18,7 +19,7 @@ from gapless.chains.contract_answers import (
     read_number,
     word_of,
 )
-from gapless.chains.movements import Account, AccountAt, Hits, Snapshots, TokenFacts, Traces
+from gapless.chains.movements import Account, AccountAt, Coded, Hits, Snapshots, TokenFacts, Traces
 from gapless.chains.tron.address import LENGTH, VERSION
 from gapless.chains.tron.queries import HEAD, header_of
 from gapless.core.errors import BadAnswer
@@ -122,13 +123,18 @@ class TronWalletNode:
     async def snapshots(self, wanted: Sequence[AccountAt]) -> Snapshots | None:
         """Return None: nodes do not remember accounts of the past."""
 
-    async def with_code(self, wanted: Sequence[AccountAt]) -> frozenset[AccountAt] | None:
+    async def with_code(self, wanted: Sequence[AccountAt]) -> Coded | None:
         """Return None: nodes do not remember accounts of the past."""
 
     async def traces(self, heights: Sequence[int]) -> Traces | None:
         """Return None: nodes do not trace."""
 
-    async def token_balance(
+    async def token_balances(
+        self, tokens: Sequence[tuple[bytes, int | None]], address: bytes, height: int
+    ) -> list[int | None]:
+        return await asyncio.gather(*(self._token_balance(*it, address, height) for it in tokens))
+
+    async def _token_balance(
         self, token: bytes, token_id: int | None, address: bytes, height: int
     ) -> int | None:
         if _is_asset(token):
