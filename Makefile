@@ -117,13 +117,14 @@ else
 endif
 
 .PHONY: soak
-soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
+soak: install ## Simulate ten thousand runs, kill fetches, crash their database, follow a long chain, and read many wallets
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 2000 --jobs 2
 	$(BIN)/python -m tests.simulation --publish --runs 5000 --jobs 2
 	$(BIN)/python -m tests.simulation --wallets --runs 1000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 	$(BIN)/python -m tests.soak.head --blocks 100000
+	WALLET_BLOCKS=100000 WALLET_MOVEMENTS=10000000 $(BIN)/python -m bench wallets
 
 .PHONY: demo
 demo: install ## Run the demonstration

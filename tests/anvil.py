@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import urllib.request
 from asyncio.subprocess import DEVNULL, PIPE
@@ -12,9 +13,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 # The program itself: killing npm's wrapper would leave it running.
 _PACKAGES = Path(__file__).parents[1] / ".tools/nodes/node_modules/@foundry-rs"
 ANVIL = next(_PACKAGES.glob("anvil-*/bin/anvil"), _PACKAGES / "anvil")
+needs_anvil = pytest.mark.skipif(
+    not ANVIL.exists() and "REQUIRE_ANVIL" not in os.environ,
+    reason="anvil is not installed; `make test` installs it if npm is available",
+)
 PATIENCE = 30.0
 
 # Code that runs on creation: a log with one topic (the caller) and 32 bytes of data.
@@ -55,12 +62,15 @@ class Anvil:
 
 
 @asynccontextmanager
-async def anvil() -> AsyncIterator[Anvil]:
+async def anvil(chain_id: int = 31_337) -> AsyncIterator[Anvil]:
     """A running node, stopped at the end."""
+    assert ANVIL.exists(), "anvil is not installed, although npm is available"
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = await asyncio.create_subprocess_exec(
-        ANVIL, "--port", str(port), "--no-mining", stdout=PIPE, stderr=DEVNULL
+        *(ANVIL, "--port", str(port), "--chain-id", str(chain_id), "--no-mining"),
+        stdout=PIPE,
+        stderr=DEVNULL,
     )
     try:
         assert process.stdout is not None

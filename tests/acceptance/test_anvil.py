@@ -18,14 +18,12 @@ from gapless.core.backfill import State
 from gapless.core.ranges import RangeSet, Span
 from gapless.providers import EndpointSpec, Timeouts, heads
 from gapless.providers.http import Http
-from tests.anvil import ANVIL, Anvil, anvil
+from tests.anvil import Anvil, anvil, needs_anvil
 from tests.conformance.fetch.stage import Contents, contents
 from tests.conformance.sink.conftest import KINDS
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.skipif(
-    not ANVIL.exists(), reason="anvil is not installed; `make test` installs it if npm is available"
-)
+pytestmark = needs_anvil
 CHAIN_ID = 31337
 
 

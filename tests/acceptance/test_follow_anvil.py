@@ -12,13 +12,11 @@ from gapless.config import Config, EndpointSettings
 from gapless.core.ranges import Span
 from gapless.following.spec import FollowSpec
 from tests.acceptance.test_anvil import CHAIN_ID, truth
-from tests.anvil import ANVIL, Anvil, anvil
+from tests.anvil import Anvil, anvil, needs_anvil
 from tests.conformance.fetch.stage import contents
 from tests.conformance.follow.stage import live_at, until
 
-pytestmark = pytest.mark.skipif(
-    not ANVIL.exists(), reason="anvil is not installed; `make test` installs it if npm is available"
-)
+pytestmark = needs_anvil
 
 
 @pytest.fixture

@@ -13,12 +13,10 @@ from gapless.config import Config, EndpointSettings
 from gapless.following.spec import FollowSpec
 from tests import anvil_contracts as contracts
 from tests.acceptance.commands import Commands
-from tests.anvil import ANVIL, Anvil, anvil
+from tests.anvil import Anvil, anvil, needs_anvil
 from tests.conformance.follow.stage import live_at, until
 
-pytestmark = pytest.mark.skipif(
-    not ANVIL.exists(), reason="anvil is not installed; `make test` installs it if npm is available"
-)
+pytestmark = needs_anvil
 HANK = "0x" + "ab" * 20  # has no key, and nothing at the start
 ALLOCATED = 10_000 * 10**18  # to each account of the node, in its first block
 SENT, PASSED_ON, PAID = 10**17 + 1, 10**16 + 3, 1000  # coins, coins by a contract, tokens
@@ -31,7 +29,7 @@ class Town:
     def __init__(self, node: Anvil) -> None:
         self.node = node
         self.alice, self.bob = node.accounts[:2]
-        self.wallets = (self.alice, self.bob, HANK)
+        self.wallets: tuple[str, ...] = (self.alice, self.bob, HANK)
         self.token = self.forwarder = ""
 
     async def found(self) -> None:
@@ -143,3 +141,120 @@ async def _reconcile(town: Town, command: Commands, height: int) -> None:
 def _token(balance: dict[str, Any]) -> str | None:
     token: str | None = balance["token"]
     return token and token.lower()
+
+
+LISTED, CHAIN = "base-goerli", 84_531  # where balances and nonces show how coins moved
+WETH = "0x4200000000000000000000000000000000000006"
+WRAPPED, UNWRAPPED = 10**15 + 7, 10**14 + 5
+BOTH = ((7, 8), (40, 50))  # items, and how many of each
+
+
+class Market(Town):
+    """A town on a listed network, with NFTs, items and wrapped coins; Carol signs, too."""
+
+    def __init__(self, node: Anvil) -> None:
+        super().__init__(node)
+        self.carol = node.accounts[2]
+        self.wallets = (self.alice, self.bob, self.carol, HANK)
+        self.collection = self.bazaar = ""
+
+    async def found(self) -> None:
+        await super().found()
+        self.collection = await self._created(contracts.collection())
+        self.bazaar = await self._created(contracts.bazaar())
+        await self.node.call("anvil_setCode", WETH, contracts.wrapping())
+
+    async def barter(self) -> None:
+        """Mines blocks with transfers of items, wrapping, and coins that contracts pay."""
+        called, zero = contracts.called, "0x0"
+        for item, owner, receiver in ((1, self.alice, self.bob), (2, self.bob, HANK)):
+            made, sent = ((zero, owner, item), (owner, receiver, item))
+            await self._send(self.alice, to=self.collection, data=called("send", *made))
+            await self._send(self.alice, to=self.collection, data=called("send", *sent))
+        await self._send(
+            self.alice, to=self.bazaar, data=called("send_some", zero, self.alice, 7, 99, 160, 0)
+        )
+        both = contracts.batch_of(zero, self.carol, *BOTH)
+        await self._send(self.carol, to=self.bazaar, data=both)
+        await self.node.call("evm_mine")
+        some = called("send_some", self.alice, HANK, 7, 9, 160, 0)
+        await self._send(self.alice, to=self.bazaar, data=some)
+        both = contracts.batch_of(self.carol, self.bob, BOTH[0], (4, 5))
+        await self._send(self.carol, to=self.bazaar, data=both)
+        await self._send(self.bob, to=WETH, data=called("deposit"), value=hex(WRAPPED))
+        await self.node.call("evm_mine")
+        await self._send(self.bob, to=WETH, data=called("withdraw", UNWRAPPED))
+        there = {"to": self.forwarder, "value": hex(PASSED_ON)}
+        await self._send(self.alice, **there, data=contracts.word_of(self.carol))
+        await self._send(self.alice, **there, data=contracts.word_of(HANK))
+        await self.node.call("evm_mine")
+
+    def hidden(self, wallet: str, way: str) -> int:
+        """The coins that a way to look for movements cannot show."""
+        if way == "events" and wallet != HANK:
+            return 0
+        passed_on = {self.carol: PASSED_ON, HANK: 3 * PASSED_ON}.get(wallet, 0)
+        allocated = 0 if wallet == HANK else ALLOCATED
+        return allocated + (0 if way == "traces" else passed_on)
+
+    async def holding(self, wallet: str, balance: dict[str, Any]) -> int:
+        """What the node says of one asset of a wallet, now."""
+        token, item = _token(balance), balance["token_id"]
+        if token is None:
+            return int(await self.node.call("eth_getBalance", wallet, "latest"), 16)
+        called = contracts.called("balance", wallet)
+        if token == self.bazaar.lower():
+            called = contracts.called("balance_of_item", wallet, int(item))
+        if token == self.collection.lower():
+            called = contracts.called("owner", int(item))
+        found = await self.node.call("eth_call", {"to": token, "data": called}, "latest")
+        if token == self.collection.lower():
+            return int(int(found, 16) == int(wallet, 16))
+        return int(found, 16)
+
+
+@pytest.mark.parametrize("way", ["events", "scan", "traces", "tables"])
+async def test_every_asset_is_that_of_a_real_node(way: str, sqlite_gapless: Commands) -> None:
+    target = sqlite_gapless.folder / "w.db"
+    place: dict[str, Any] = {"to": target, "ledger": sqlite_gapless.home.url, "confirmations": 0}
+    async with anvil(CHAIN) as node:
+        market = Market(node)
+        await market.found()
+        await market.trade()
+        await market.barter()
+        await market.trade()
+        place["rpc"] = node.url
+        if way == "tables":
+            await gapless.fetch(LISTED, f"0:{await node.head()}", **place)
+        place |= {"scan": way == "scan", "traces": way == "traces"}
+        await gapless.add_wallets(market.wallets, LISTED, **place)
+        seen: set[tuple[str | None, str | None]] = set()
+        for wallet in market.wallets:
+            found = await asyncio.to_thread(
+                sqlite_gapless.json, "wallet", "balances", wallet, "--rpc", node.url, "--all"
+            )
+            rests = {}
+            for each in found:
+                held = await market.holding(wallet, each)
+                assert int(each["on_chain_raw"]) == held, each
+                assert int(each["computed_raw"]) + int(each["unexplained_raw"]) == held, each
+                rests[_token(each), each["token_id"]] = int(each["unexplained_raw"])
+            assert rests.pop((None, None)) == market.hidden(wallet, way), wallet
+            assert not any(rests.values()), rests
+            seen |= rests.keys()
+        if way == "events":
+            await _require_allocations(sqlite_gapless, market)
+    items = {(market.collection, "1"), (market.collection, "2")}
+    items |= {(market.bazaar, str(it)) for it in BOTH[0]}
+    expected = {(token.lower(), item) for token, item in items}
+    assert seen == {*expected, (market.token.lower(), None), (WETH, None)}
+
+
+async def _require_allocations(command: Commands, market: Market) -> None:
+    """What an account has in the first block is found there, as coins from nobody."""
+    for wallet in (market.alice, market.bob, market.carol):
+        history = await asyncio.to_thread(
+            command.json, "wallet", "history", wallet, "--limit", "999"
+        )
+        (first,) = [it for it in history["items"] if it["block"] == 0]
+        assert (first["kind"], int(first["amount_raw"])) == ("internal", ALLOCATED)

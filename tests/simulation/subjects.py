@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from gapless.chains import find_network
 from gapless.chains.evm.family import EVM
 from gapless.chains.family import Family
 from gapless.chains.network import Network
@@ -36,11 +37,11 @@ class Subject:
     words: tuple[str, ...]  # providers whose error messages are imitated
     replaceable: str  # a method that a node may lack
     lost: str  # the fault of a node that leaves something out, if that can be proven
+    listed: str = ""  # the network of the chain; empty: that of chains that are not listed
 
     @property
     def network(self) -> Network:
-        """The network of chains that are not listed."""
-        return self.family.networks[-1]
+        return find_network(self.listed) if self.listed else self.family.networks[-1]
 
     @property
     def datasets(self) -> tuple[str, ...]:

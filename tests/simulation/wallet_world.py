@@ -1,55 +1,47 @@
 """Wallets that are added while their chain is followed, on one virtual clock.
 
 Afterwards a last sync classifies everything once more. Then movements, entries and balances must
-be those that follow from the chain itself.
+be those that follow from the chain itself, see `wallet_laws`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-import pyarrow as pa
-
 from gapless.blocks.job import PROVIDERS
-from gapless.chains import find_network
-from gapless.chains.movements import Movement, MovementKey
+from gapless.chains.movements import WalletNode
 from gapless.chains.opening import open_sink
 from gapless.config import load
-from gapless.core.ranges import Span
 from gapless.devnode import Chain, Parameters, simulated
 from gapless.devnode.evm.blocks import EvmBuilder
 from gapless.ledger import Ledger, open_ledger
 from gapless.ledger.syncs import SyncState
-from gapless.providers import Providers
+from gapless.providers import EndpointSpec, Pool, Providers
 from gapless.runtime.engine import Engine
 from gapless.runtime.worker import WorkerOptions
 from gapless.sinks import Access
 from gapless.system import System
 from gapless.wallets.adding import add
-from gapless.wallets.categories import WalletEntry
-from gapless.wallets.classify import EVENTS, Classifier
-from gapless.wallets.past import Past
 from gapless.wallets.plan import HOOK
-from gapless.wallets.records import Page
 from gapless.wallets.request import WalletOptions, build_wallets, rules_of
 from gapless.wallets.running import SilentWalletObserver, run_wallets
 from gapless.wallets.store import WalletStore
-from tests.conformance.fetch.stage import truth_of
-from tests.conformance.wallets.stage import amounts, octets, tokens_only, truth
+from gapless.wallets.ways import Way
 from tests.simulation.follow_world import LONGEST, FollowWorld
 from tests.simulation.laws import Broken
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.programs import Member
 from tests.simulation.trace import Trace
+from tests.simulation.wallet_laws import WalletLaws
 from tests.simulation.wallet_scenario import CHAIN_SEED, Addition, WalletScenario
 
 _LOOK_EVERY = 20.0
 _PARAMETERS = Parameters(blocks=110, txs=3, fewest=0, empty_every=5, seed=CHAIN_SEED, economy=True)
-_RULES = rules_of(find_network("custom"))
 
 
 class WalletWorld(FollowWorld):
@@ -63,8 +55,10 @@ class WalletWorld(FollowWorld):
 
     def new_chain(self) -> Chain:
         """A chain with accounts of its own, over blocks that all runs share."""
-        found = _shared()
-        chain = Chain(found.chain_id, found._blocks, found._receipts, EvmBuilder(_PARAMETERS))
+        chain_id = self.scenario.subject.network.chain_id or _PARAMETERS.chain_id
+        parameters = replace(_PARAMETERS, chain_id=chain_id)
+        found = _shared(parameters)
+        chain = Chain(found.chain_id, found._blocks, found._receipts, EvmBuilder(parameters))
         chain.start_at(self.scenario.head)
         return chain
 
@@ -106,7 +100,8 @@ class WalletWorld(FollowWorld):
             "sink",
             WalletOptions(
                 group=addition.group,
-                scan=self.wallets.scan,
+                scan=addition.way is Way.SCAN,
+                traces=addition.way is Way.TRACES,
                 chunk_size=self.wallets.chunk_size,
                 batch_size=self.wallets.batch_size,
             ),
@@ -141,9 +136,9 @@ class WalletWorld(FollowWorld):
         """Waits for the chain, then for the wallets; then syncs all of them once more."""
         await super()._until_stored()
         await self._until_synced(self._add_again)
-        for group, addresses in self.wallets.groups.items():
-            last = Addition(0.0, group, addresses, is_detached=False)
-            self.supervise(f"client-{group}", partial(self._add, last))
+        for number, each in enumerate(self.wallets.additions):
+            last = replace(each, is_detached=False)
+            self.supervise(f"client-last{number}", partial(self._add, last))
         await self._until_synced(lambda: None)
 
     async def _until_synced(self, otherwise: Callable[[], None]) -> None:
@@ -161,8 +156,8 @@ class WalletWorld(FollowWorld):
 
     def _add_again(self) -> None:
         """Requests abandoned work again, as a person would."""
-        for group, addresses in self.wallets.groups.items():
-            again = Addition(0.0, group, addresses, is_detached=True)
+        for each in self.wallets.additions:
+            again = replace(each, is_detached=True)
             self.supervise(f"client-again{len(self.everyone)}", partial(self._add, again))
 
     async def _are_synced(self) -> bool:
@@ -185,56 +180,30 @@ class WalletWorld(FollowWorld):
 
     async def _compare(self) -> None:
         await super()._compare()
-        async with await open_sink(self._sink, Access.READ, system=self._system) as sink:
-            store = WalletStore.of(sink)
-            for group, addresses in self.wallets.groups.items():
-                await self._compare_group(store, group, addresses)
+        async with (
+            await open_sink(self._sink, Access.READ, system=self._system) as sink,
+            self._node() as node,
+        ):
+            laws = WalletLaws(WalletStore.of(sink), node, self._chain, self.scenario.subject)
+            groups = self.wallets.groups
+            for group, addresses in groups.items():
+                others = {it for each in groups if each != group for it in groups[each]}
+                await laws.require(group, addresses, others)
 
-    async def _compare_group(
-        self, store: WalletStore, group: str, addresses: tuple[str, ...]
-    ) -> None:
-        head, scan = self._chain.head, self.wallets.scan
-        items = await store.entries(group, page=Page(limit=10**6, newest_first=False))
-        entries = {(it.movement.key, it.entry.wallet): it for it in items}
-        if len(entries) != len(items):
-            raise Broken(f"{len(items)} entries of `{group}`, some of them twice")
-        expected = self._movements(addresses)
-        found = {it.movement.key: it.movement for it in items}
-        if _seen(found, scan=scan) != _seen(expected, scan=scan):
-            apart = _seen(found, scan=scan).items() ^ _seen(expected, scan=scan).items()
-            raise Broken(f"{len(apart)} movements of `{group}` are not those of the chain")
-        sums = amounts(await store.balances(group, chain_id=self._chain.chain_id))
-        shown = truth(self._chain, head, addresses)
-        if not scan:
-            sums, shown = tokens_only(sums), tokens_only(shown)
-        if sums != shown:
-            raise Broken(f"the balances of `{group}` are not those of the chain")
-        if scan:
-            meant = {(it.movement, it.wallet): it for it in _classified(expected, addresses)}
-            if {place: it.entry for place, it in entries.items()} != meant:
-                raise Broken(f"movements of `{group}` mean something else than on the chain")
-
-    def _movements(self, addresses: tuple[str, ...]) -> dict[MovementKey, Movement]:
-        """What the chain itself shows of wallets."""
-        subject, span = self.scenario.subject, Span(0, self._chain.head)
-        rows: Mapping[str, pa.Table] = truth_of(self._chain, span, subject.family)
+    @asynccontextmanager
+    async def _node(self) -> AsyncIterator[WalletNode]:
+        """What the nodes know about accounts."""
+        subject, requests = self.scenario.subject, self.scenario.requests
         network = replace(subject.network, chain_id=self._chain.chain_id)
-        found = _RULES.movements(rows, network, frozenset(map(octets, addresses)))
-        return {it.key: it for it in found}
-
-
-def _seen(found: Mapping[MovementKey, Movement], *, scan: bool) -> dict[MovementKey, Movement]:
-    """What is certain to be found: without reading every block, only events."""
-    return {key: it for key, it in found.items() if scan or it.kind in EVENTS}
-
-
-def _classified(
-    found: Mapping[MovementKey, Movement], addresses: tuple[str, ...]
-) -> list[WalletEntry]:
-    classifier = Classifier(frozenset(map(octets, addresses)), Past(), _RULES.format_address)
-    return [*classifier.add([*found.values()]), *classifier.finish()]
+        specs = [EndpointSpec(each.name, each.url) for each in self.scenario.providers]
+        connect = self._network.connect
+        async with (
+            Providers(requests, system=self._system, connect=connect) as providers,
+            Pool(specs, subject.family.queries, providers=providers) as pool,
+        ):
+            yield rules_of(network).node(pool, network)
 
 
 @cache
-def _shared() -> Chain:
-    return simulated(_PARAMETERS)
+def _shared(parameters: Parameters) -> Chain:
+    return simulated(parameters)

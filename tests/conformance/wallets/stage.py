@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from gapless.chains import find_network
 from gapless.chains.evm.family import EVM
-from gapless.chains.movements import WalletNode
+from gapless.chains.movements import Movement, WalletNode
 from gapless.chains.opening import open_sink
+from gapless.core.ranges import RangeSet
 from gapless.devnode import Chain, DevNode, Parameters
 from gapless.devnode.evm.accounts import Explained
+from gapless.devnode.evm.contracts import REVERTING
 from gapless.devnode.evm.dialect import accounts_of
 from gapless.devnode.evm.drafts import World
-from gapless.devnode.evm.postings import VISIBLE, Cause, PostedAsset
+from gapless.devnode.evm.postings import COINS, VISIBLE, Cause, PostedAsset
 from gapless.providers import EndpointSpec, Pool
 from gapless.sinks import Access
+from gapless.wallets.reconcile import ReconciledToken
 from gapless.wallets.records import Balance, HistoryItem, Page
 from gapless.wallets.request import rules_of
 from gapless.wallets.store import WalletStore
+from gapless.wallets.store.changing import is_remainder, is_traced
+from gapless.wallets.ways import Evidence, knows_coins
 
 HEAD = 200
 LAST = HEAD - 64  # the last final block
 PARAMETERS = Parameters(blocks=HEAD, txs=8, fewest=0, empty_every=9, seed=7, economy=True)
 SEEN = VISIBLE - {Cause.WRAPPING}  # the network of the tests has no wrapping contract
+CALLS = SEEN | {Cause.CALL, Cause.WRAPPING}
 WALLETS = World(PARAMETERS.seed).wallets
 ALICE, BOB, CAROL = WALLETS[:3]
 
@@ -94,3 +100,68 @@ def tokens_only(sums: dict[str, Amounts]) -> dict[str, Amounts]:
         for wallet, its in sums.items()
     }
     return {wallet: its for wallet, its in found.items() if its}
+
+
+def assert_unexplained(
+    found: Iterable[ReconciledToken], explained: Mapping[PostedAsset, Explained], seed: int
+) -> None:
+    """Compares what is unexplained with what the chain did not show.
+
+    One contract answers nothing, so its balances are unknown, and contracts answer nothing about
+    NFTs that were burnt.
+    """
+    silent = World(seed).tokens[REVERTING].lower()
+    for it in found:
+        asset = asset_of(it.token, it.token_id)
+        expected = explained.get(asset, Explained(0, 0))
+        is_burnt = it.token_id is not None and it.balance.on_chain is None
+        if asset.token == silent or is_burnt:
+            assert it.balance.on_chain is None, asset
+            assert not (is_burnt and expected.balance), asset
+            continue
+        assert it.balance.on_chain == expected.balance, asset
+        assert it.balance.unexplained == expected.hidden, asset
+
+
+def assert_coins(
+    chain: Chain,
+    head: int,
+    wallet: str,
+    known: Mapping[str, RangeSet],
+    moved: Sequence[Movement],
+) -> Counter[str]:
+    """Compares the coins of each block with what happened in it; counts the comparisons.
+
+    `known` are the heights that were searched, by where. A remainder is exact wherever there is
+    one: a scan of every block does not refute what an earlier one has found.
+    """
+    coins = RangeSet(
+        span for source, heights in known.items() if knows_coins(source) for span in heights.spans
+    )
+    nowhere, checked, own = RangeSet(), Counter[str](), octets(wallet)
+    sums: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for it in moved:
+        kind = "traced" if is_traced(it) else "rest" if is_remainder(it) else "visible"
+        change = it.amount * ((it.receiver == own) - (it.sender == own))
+        sums[it.block_number][kind] += change
+    before = Explained(0, 0), Explained(0, 0)
+    for height in range(head + 1):
+        state = accounts_of(chain).at(chain, height)
+        nothing = Explained(0, 0)
+        now = (
+            state.explained(wallet, visible=SEEN).get(COINS, nothing),
+            state.explained(wallet, visible=CALLS).get(COINS, nothing),
+        )
+        shown, hidden = (now[0][at] - before[0][at] for at in (0, 1))
+        called = now[1].visible - before[1].visible - shown
+        before, its = now, sums[height]
+        if height in coins:
+            checked["visible"] += 1
+            assert its["visible"] == shown, (wallet, height)
+        if height in known.get(Evidence.TRACES, nowhere):
+            checked["traced"] += 1
+            assert its["traced"] == called, (wallet, height)
+        if height in known.get(Evidence.ACCOUNTS, nowhere) or its["rest"]:
+            checked["rest"] += 1
+            assert its["traced"] + its["rest"] == hidden, (wallet, height)
+    return checked
