@@ -39,6 +39,6 @@ pub mod tables;
 pub mod trie;
 pub mod verdict;
 
-/// What these functions return for any arguments; `gapless.schema.native` names the same. Raise the
+/// Which functions there are and what they return; `gapless.schema.native` names the same. Raise the
 /// number in both whenever that changes between two releases.
 pub const RULES: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");

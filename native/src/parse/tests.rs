@@ -49,7 +49,7 @@ fn with(more: &str) -> Read<(Transaction, Vec<u8>)> {
     let answer = parsed(&block(&format!("[{}]", transaction(more)), ""))?;
     match answer.block.transactions {
         Transactions::Full(mut rows) => Ok((rows.remove(0), answer.arena)),
-        Transactions::Hashes(_) => panic!("the block is not light"),
+        Transactions::Hashes(_) | Transactions::Counted(_) => panic!("the block is not light"),
     }
 }
 

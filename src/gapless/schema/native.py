@@ -22,8 +22,8 @@ MODULE = "gapless_native"
 RULES = "0.1.0+1"
 """The release, and a number; the core that belongs to this version names the same.
 
-Raise the number, here and in `native/src/lib.rs`, whenever what a function of the core returns
-changes between two releases. Then a core that was built before is not used.
+Raise the number, here and in `native/src/lib.rs`, whenever the functions of the core or what they
+return change between two releases. Then a core that was built before is not used.
 """
 
 Unfit: TypeAlias = Callable[[Any], "str | None"]
