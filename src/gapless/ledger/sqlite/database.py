@@ -99,6 +99,9 @@ class SqliteTransaction:
             self._connection.execute(step.text, step.values(given))
         return named(kind, _COLUMNS[statement], rows) if rows else []
 
+    async def count(self, statement: str, **parameters: Any) -> int:
+        return len(await self.fetch(statement, **parameters))
+
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         return self._connection.execute(
             text, {name: sql.bindable(value) for name, value in parameters.items()}
