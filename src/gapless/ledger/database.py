@@ -120,9 +120,9 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
-def named(kind: type[T], names: Sequence[str], rows: Sequence[Row]) -> list[T]:
+def named(kind: type[T], names: tuple[str, ...], rows: Sequence[Row]) -> list[T]:
     """Values of a class from rows whose columns have these names."""
-    if tuple(names) == columns(kind):
+    if names == columns(kind):
         return list(starmap(kind, rows))
     return [kind(**dict(zip(names, row, strict=True))) for row in rows]
 

@@ -118,7 +118,7 @@ class PostgresTransaction:
 
     async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
         rows = await self.fetch(statement, **parameters)
-        return named(kind, [*rows[0].keys()], rows) if rows else []
+        return named(kind, tuple(rows[0].keys()), rows) if rows else []
 
     async def count(self, statement: str, **parameters: Any) -> int:
         return len(await self.fetch(statement, **parameters))
