@@ -3,6 +3,9 @@
 A client's messages go to any of the server's connections and stay there until the server reports
 that no transaction is open; the next time it may be another connection. Nothing in a client's
 session can be relied on: neither its settings nor the statements that it prepared.
+
+Like PgBouncer, it tells clients a key that no server knows, since they may not cancel what others
+do. A proxy may also pass on the key of one of its connections, which then looks like a direct one.
 """
 
 from __future__ import annotations
@@ -32,12 +35,14 @@ class _Server:
 
 
 @asynccontextmanager
-async def pooler(url: str, size: int = 3) -> AsyncIterator[str]:
+async def pooler(url: str, size: int = 3, *, passes_key: bool = False) -> AsyncIterator[str]:
     """The URL of a proxy to the server of another URL, with this many connections to it."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     host, port, user = parts.hostname, parts.port or 5432, parts.username or ""
-    servers = [await _connect(host, port, user, parts.path[1:]) for _ in range(size)]
+    servers = [
+        await _connect(host, port, user, parts.path[1:], passes_key=passes_key) for _ in range(size)
+    ]
     free: asyncio.Queue[_Server] = asyncio.Queue()
     for server in servers:
         free.put_nowait(server)
@@ -62,15 +67,16 @@ async def pooler(url: str, size: int = 3) -> AsyncIterator[str]:
             server.writer.close()
 
 
-async def _connect(host: str, port: int, user: str, database: str) -> _Server:
+async def _connect(host: str, port: int, user: str, database: str, *, passes_key: bool) -> _Server:
     reader, writer = await asyncio.open_connection(host, port)
     body = b"".join(f"{each}\0".encode() for each in ("user", user, "database", database)) + b"\0"
     writer.write((len(body) + 8).to_bytes(4, "big") + _PROTOCOL + body)
     greeting = b""
     while True:
         message = await _message(reader)
-        # A client may not cancel what others do, so it gets a key that no server knows.
-        greeting += message[:5] + bytes(len(message) - 5) if message[0] == _KEY else message
+        if message[0] == _KEY and not passes_key:
+            message = message[:5] + bytes(len(message) - 5)
+        greeting += message
         if message[0] == _READY:
             return _Server(reader, writer, greeting)
 

@@ -9,7 +9,7 @@ import pytest
 
 from gapless.ledger import sql
 from gapless.ledger.fragments import Dialect
-from gapless.ledger.postgres.database import STATEMENTS
+from gapless.ledger.postgres.statements import STATEMENTS
 from gapless.ledger.sql import Statement
 from gapless.ledger.sqlite.database import STEPS
 

@@ -21,6 +21,7 @@ The fence of each claim comes from one sequence of the whole ledger and never re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -37,6 +38,7 @@ from gapless.ledger.rows.backfill import (
     LockedCandidate,
 )
 from gapless.ledger.rows.chunk import ExpiredChunk, LeasedChunk, ReclaimedChunk
+from gapless.ledger.rows.texts import json_text
 
 PLAN_AHEAD = 256
 CANDIDATES = 8  # backfills of a queue that one claim tries
@@ -100,13 +102,12 @@ async def _lock_candidate(
     tx: LedgerTransaction, request: ClaimRequest, queue: str, tried: Sequence[str], *, waits: bool
 ) -> ClaimedBackfill | None:
     """Locks a backfill with work: one that is free, else with `waits` the next to become free."""
-    jobs = [JobVersion(*job) for job in request.jobs]
     found = await one_as(
         tx,
         LockedCandidate,
         "lock_candidate",
         queue=queue,
-        jobs=jobs,
+        jobs=_as_json(request.jobs),
         only=request.only,
         tried=list(tried),
         waits=waits,
@@ -116,6 +117,12 @@ async def _lock_candidate(
     if found.awaited:
         tx.release_early()  # where one had to wait, others do
     return found.claimed()
+
+
+@lru_cache(maxsize=64)
+def _as_json(jobs: tuple[tuple[str, int], ...]) -> str:
+    """The jobs of a worker, which are the same in all of its claims."""
+    return json_text([JobVersion(*job) for job in jobs])
 
 
 async def _claimed_before(tx: LedgerTransaction, claim_id: str) -> list[ReclaimedChunk]:

@@ -44,6 +44,9 @@ class LedgerTransaction(Protocol):
     async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
         """The same rows as values of a class, whose fields are filled by the names of columns."""
 
+    async def count(self, statement: str, **parameters: Any) -> int:
+        """How many rows a named statement returns, for those who do not need the rows."""
+
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         """Runs SQL with `:name` parameters, within the same transaction."""
 
@@ -87,7 +90,7 @@ class Database(Protocol):
     ) -> T:
         """Runs the body in one transaction, and again if the connection was lost meanwhile.
 
-        Its statements may be committed one by one if it need not be `atomic`. No statement of it
+        If it need not be `atomic`, its statements may be transactions of their own. No statement
         takes longer than `within` seconds. Where rows can be locked, it waits up to `for_rows`
         seconds for one, half of `within` by default, and then raises `LedgerBusy`.
         """
@@ -117,9 +120,9 @@ class Database(Protocol):
     async def close(self) -> None: ...
 
 
-def named(kind: type[T], names: Sequence[str], rows: Sequence[Row]) -> list[T]:
+def named(kind: type[T], names: tuple[str, ...], rows: Sequence[Row]) -> list[T]:
     """Values of a class from rows whose columns have these names."""
-    if tuple(names) == columns(kind):
+    if names == columns(kind):
         return list(starmap(kind, rows))
     return [kind(**dict(zip(names, row, strict=True))) for row in rows]
 

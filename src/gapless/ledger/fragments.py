@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -118,12 +119,15 @@ class Dialect:
         return ", ".join(f"{prefix or ''}{column}" for column in columns(kind))
 
 
-def columns(kind: type) -> tuple[str, ...]:
-    """The names of the columns that a class of rows has, in order."""
+def _columns(kind: type) -> tuple[str, ...]:
     if issubclass(kind, msgspec.Struct):
         return kind.__struct_fields__
     assert is_dataclass(kind)
     return tuple(each.name for each in fields(kind))
+
+
+columns: Callable[[type], tuple[str, ...]] = cache(_columns)
+"""The names of the columns that a class of rows has, in order."""
 
 
 def _types(kind: type) -> dict[str, type]:

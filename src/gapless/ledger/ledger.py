@@ -203,11 +203,11 @@ class Ledger:
             return await self._soon(claims.claim, request, self._chance, only_free=True)
 
     async def heartbeat(self, beats: Sequence[tuple[Claim, Progress]]) -> dict[int, Signal]:
-        return await self._steps(leases.heartbeat, beats)
+        return await self._write(leases.heartbeat, beats)
 
     async def complete(self, done: Sequence[Claim]) -> set[str]:
         """Completes chunks; returns the ids of those whose lease this worker has lost."""
-        return await self._steps(leases.complete, done)
+        return await self._each(leases.complete, done)
 
     async def fail(self, failure: Failure) -> Verdict | None:
         return await self._write(leases.fail, failure, self._chance())
@@ -421,8 +421,8 @@ class Ledger:
     async def _write(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._reach(lambda tx: operation(tx, *arguments, **named))
 
-    async def _steps(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """Like `_write`, for an operation whose statements need not be one transaction."""
+    async def _each(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """Like `_write`, for an operation whose statements are a transaction each."""
         return await self._reach(lambda tx: operation(tx, *arguments, **named), atomic=False)
 
     async def _soon(self, operation: Operation[P, T], *arguments: P.args, **named: P.kwargs) -> T:

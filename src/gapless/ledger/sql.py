@@ -31,7 +31,7 @@ _ENDING = re.compile(
 )
 
 
-ENCODED = (list, tuple, dict)
+ENCODED = frozenset({list, tuple, dict})
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,10 @@ class Statement:
         return _PARAMETER.sub(lambda match: places[match[1]], self.text)
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
-        values = [given[name] for name in self.parameters]
-        return [bindable(each) if isinstance(each, ENCODED) else each for each in values]
+        return [
+            bindable(each) if type(each) in ENCODED else each
+            for each in map(given.__getitem__, self.parameters)
+        ]
 
 
 def refuse_ending(text: str) -> None:
@@ -66,7 +68,7 @@ def refuse_ending(text: str) -> None:
 
 def bindable(value: Any) -> Any:
     """Encodes lists, tuples and mappings as JSON, which the statements decode."""
-    return msgspec.json.encode(value).decode() if isinstance(value, ENCODED) else value
+    return msgspec.json.encode(value).decode() if type(value) in ENCODED else value
 
 
 def load(package: str, dialect: Dialect) -> dict[str, Statement]:

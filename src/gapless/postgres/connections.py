@@ -5,7 +5,7 @@ transaction. Its name is a hash of its text: with a transaction-pooling proxy ev
 use another server connection, on which another client may have prepared the name, and the hash
 guarantees that it is the same statement. The remaining case is an error (the name does not exist,
 or exists already); the first such error disables prepared statements permanently, and the
-transaction is run again without them.
+transaction is run again without them. Nothing else depends on the session, either.
 
 asyncpg's own pool cannot do this: it invalidates prepared statements when a connection is returned,
 and its statement cache takes names from a counter, which collide behind such a proxy. It also
@@ -41,14 +41,25 @@ SILENT_SECONDS = 20  # without an answer, until the peer of a connection counts 
 class Connection:
     """One connection, used by one borrower at a time."""
 
-    def __init__(self, raw: asyncpg.Connection, *, is_set: bool = False) -> None:
+    def __init__(self, raw: asyncpg.Connection) -> None:
         self.raw = raw
-        self.is_set = is_set  # whether its session has the settings of its owner
         self.clean = True
         self.idle_since = 0.0
         self._seconds: float | None = None
         self._silent = False
         self._prepared: dict[str, PreparedStatement] = {}
+        self._direct: bool | None = None
+
+    async def is_direct(self) -> bool:
+        """Whether no proxy seems to be between: the server has the process id that it has told.
+
+        A proxy that pools sessions usually tells its clients a process id of its own invention. One
+        that passes on the id of a server looks direct, so nothing but speed may depend on this.
+        """
+        if self._direct is None:
+            found: int = await self.raw.fetchval("SELECT pg_backend_pid()")
+            self._direct = found == self.raw.get_server_pid()
+        return self._direct
 
     async def fetch(self, text: str, values: Sequence[Any], *, prepared: bool) -> list[Any]:
         try:
@@ -64,13 +75,36 @@ class Connection:
             self._silent = True
             raise
 
-    async def execute(self, text: str) -> None:
-        """Runs one or more statements that return nothing."""
+    def has_prepared(self, text: str) -> bool:
+        return text in self._prepared
+
+    async def execute(self, text: str) -> str:
+        """Runs one or more statements, and returns the status of the last one, not its rows."""
         try:
-            await self.raw.execute(text, timeout=self._seconds)
+            return await self.raw.execute(text, timeout=self._seconds)
         except TimeoutError:
             self._silent = True
             raise
+
+    async def count(
+        self, text: str, values: Sequence[Any], *, settings: str, seconds: float | None = None
+    ) -> int:
+        """How many rows a prepared statement returns, in a transaction of its own.
+
+        The settings and the statement are one message, which the server runs as one transaction.
+        Such a message has no parameters, and its rows are not read.
+        """
+        self._seconds = seconds
+        try:
+            given = ", ".join(map(literal, values))
+            name = self._prepared[text].get_name()
+            status = await self.execute(f"{settings}; EXECUTE {name}({given})")
+        except (asyncpg.InvalidCachedStatementError, *UNABLE):
+            raise
+        except asyncpg.PostgresError:
+            self.clean = True
+            raise
+        return int(status.rpartition(" ")[2])
 
     @asynccontextmanager
     async def transaction(self, begin: str, seconds: float | None = None) -> AsyncIterator[None]:
@@ -93,18 +127,6 @@ class Connection:
         await self.execute(self.commit)
         self.clean = True
 
-    @asynccontextmanager
-    async def statements(self, seconds: float | None = None) -> AsyncIterator[None]:
-        """Statements that commit one by one, each within `seconds`."""
-        self._seconds = seconds
-        try:
-            yield
-        except (asyncpg.InvalidCachedStatementError, *UNABLE):
-            raise
-        except asyncpg.PostgresError:
-            self.clean = True
-            raise
-
     async def reset(self) -> None:
         """Resets the session, which a job's own SQL may have changed."""
         if self.clean:
@@ -119,15 +141,12 @@ class Connections:
     When all are lent, borrowers of the priority lane get the next one.
 
     A command waits `seconds` for its answer, unless its transaction sets another limit; None means
-    no limit. A connection executes `settings` when it is opened, if its session is its own.
+    no limit.
     """
 
-    def __init__(
-        self, url: str, limit: int, *, seconds: float | None = 60.0, settings: str | None = None
-    ) -> None:
+    def __init__(self, url: str, limit: int, *, seconds: float | None = 60.0) -> None:
         self._url = url
         self._seconds = seconds
-        self._settings = settings
         self._free = LaneSemaphore(limit)
         self._limit = limit
         self._idle: list[Connection] = []
@@ -164,16 +183,7 @@ class Connections:
                 self._close(connection)
 
     async def _new_one(self) -> Connection:
-        raw = await connect(self._url, self._seconds)
-        try:
-            is_set = False
-            if self._settings is not None and await _has_own_session(raw):
-                await raw.execute(self._settings)
-                is_set = True
-        except BaseException:
-            raw.terminate()
-            raise
-        connection = Connection(raw, is_set=is_set)
+        connection = Connection(await connect(self._url, self._seconds))
         self._open.add(connection)
         return connection
 
@@ -203,13 +213,12 @@ async def connect(url: str, seconds: float | None) -> asyncpg.Connection:
     return raw
 
 
-async def _has_own_session(raw: asyncpg.Connection) -> bool:
-    """Whether one session of the server serves this connection, and it alone.
-
-    A proxy that pools sessions tells its clients a process id of its own invention.
-    """
-    found: int = await raw.fetchval("SELECT pg_backend_pid()")
-    return found == raw.get_server_pid()
+def literal(value: Any) -> str:
+    """A parameter as a literal, which gets its type from the statement that it is for."""
+    if value is None:
+        return "NULL"
+    text = str(value).replace("\\", "\\\\").replace("'", "''")
+    return f"E'{text}'"  # means the same whatever `standard_conforming_strings` is
 
 
 def _keep_alive(raw: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from gapless.core.errors import LedgerError, LedgerUnreachable
@@ -12,6 +13,7 @@ from gapless.ledger import Ledger, open_ledger, views
 from gapless.ledger.database import LedgerTransaction
 from gapless.ledger.postgres import PostgresDatabase
 from gapless.ledger.records import Backfill
+from gapless.postgres.connections import literal
 from tests.servers import PostgresServer
 from tests.support import (
     Clock,
@@ -236,11 +238,21 @@ async def in_transaction(tx: LedgerTransaction) -> bool:
     return bool(first[0][0] == second[0][0])
 
 
-async def test_a_single_statement_needs_no_transaction_of_its_own(ledger: Ledger) -> None:
+async def test_each_statement_may_be_a_transaction_of_its_own(ledger: Ledger) -> None:
     database = database_of(ledger)
     assert await database.transact(in_transaction)
     assert not await database.transact(in_transaction, atomic=False)
-    assert await database.transact(in_transaction, atomic=False, within=1.0), "it has other limits"
+
+
+@pytest.mark.parametrize("conforming", ["on", "off"])
+async def test_any_text_can_be_a_literal(home: PostgresHome, conforming: str) -> None:
+    connection = await asyncpg.connect(home.url)
+    await connection.execute(f"SET standard_conforming_strings = {conforming}")
+    for text in ["", "it's", "\\", "\\'", "''; SELECT 1; --", "\\x41", "$1", "a\nb", "é€😀"]:
+        assert await connection.fetchval(f"SELECT {literal(text)}::text") == text
+    assert await connection.fetchval(f"SELECT {literal(None)}::text") is None
+    assert await connection.fetchval(f"SELECT {literal(1.25)}::float8") == 1.25
+    await connection.close()
 
 
 async def test_a_completion_that_fails_leaves_a_connection_that_works(

@@ -14,7 +14,8 @@ import apsw
 import asyncpg
 import pytest
 
-from gapless.ledger.postgres import database as postgres_dialect
+from gapless.ledger.postgres import statements as postgres_dialect
+from gapless.ledger.postgres.transactions import Scope, begin
 from gapless.ledger.sqlite import database as sqlite_dialect
 from tests.support import PostgresHome, SqliteHome, create, open_at
 
@@ -122,9 +123,7 @@ async def test_postgres_finds_chunks_by_their_whole_key_or_as_open_ones(
 async def _postgres_plan(connection: asyncpg.Connection, name: str) -> str:
     """How a statement is run, whatever its parameters are."""
     text, statement = postgres_dialect.NUMBERED[name], postgres_dialect.STATEMENTS[name]
-    beginning = postgres_dialect.begin(postgres_dialect.Scope(True, 10.0, None, True), False)
-    assert beginning is not None
-    await connection.execute(beginning)
+    await connection.execute(begin(Scope(write=True, within=10.0)))
     await connection.execute(f"PREPARE hot AS {text}")
     nulls = ", ".join("NULL" for _ in statement.parameters)
     call = f"EXECUTE hot({nulls})" if nulls else "EXECUTE hot"

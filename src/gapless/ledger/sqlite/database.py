@@ -51,7 +51,7 @@ STEPS = {
     for name, statement in sql.load(__package__, DIALECT).items()
 }
 """Statements by their steps; `:returned` of a step is the first column of the rows before it."""
-_COLUMNS: dict[str, list[str]] = {}
+_COLUMNS: dict[str, tuple[str, ...]] = {}
 """The names of the columns of statements that have returned rows; asking SQLite takes longer."""
 APPLICATION_ID = 0x6761706C  # "gapl"
 UNABLE = (apsw.IOError, apsw.FullError, apsw.ReadOnlyError, apsw.CantOpenError)
@@ -99,6 +99,9 @@ class SqliteTransaction:
             self._connection.execute(step.text, step.values(given))
         return named(kind, _COLUMNS[statement], rows) if rows else []
 
+    async def count(self, statement: str, **parameters: Any) -> int:
+        return len(await self.fetch(statement, **parameters))
+
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         return self._connection.execute(
             text, {name: sql.bindable(value) for name, value in parameters.items()}
@@ -113,7 +116,7 @@ def _described(statement: str, cursor: apsw.Cursor) -> list[Row]:
     first = cursor.fetchone()
     if first is None:
         return []
-    _COLUMNS[statement] = [name for name, _ in cursor.get_description()]
+    _COLUMNS[statement] = tuple(name for name, _ in cursor.get_description())
     return [first, *cursor.fetchall()]
 
 

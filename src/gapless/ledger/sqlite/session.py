@@ -47,6 +47,9 @@ class Session:
     async def fetch_as(self, kind: type[T], statement: str, **parameters: Any) -> list[T]:
         return await self._rows(partial(self._inner.fetch_as, kind), statement, parameters)
 
+    async def count(self, statement: str, **parameters: Any) -> int:
+        return len(await self.fetch(statement, **parameters))
+
     async def execute(self, text: str, **parameters: Any) -> list[Row]:
         sql.refuse_ending(text)
         return await self._rows(self._inner.execute, text, parameters)
