@@ -69,14 +69,23 @@ wheel: $(STAMP) ## Build wheels of gapless and of the compiled core into dist
 		$(BIN)/maturin build --release --manifest-path native/Cargo.toml --out dist
 
 .PHONY: check
-check: install ## Lint, check formatting, types and the layers
+check: ## Lint, check formatting, types and the layers
+	@$(MAKE) --no-print-directory --jobs=2 check-core check-python
+
+.PHONY: check-python
+check-python: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: check-core
+# Built first, because clippy reuses half of what a release build compiles.
+check-core: $(CORE)
 ifneq ($(HAS_CARGO),)
 	cargo fmt --check --manifest-path native/Cargo.toml
-	CARGO_TARGET_DIR="$(CURDIR)/native/target" cargo clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml -- -D warnings
+	CARGO_TARGET_DIR="$(CURDIR)/native/target" cargo clippy --quiet --locked --release --all-targets \
+		--manifest-path native/Cargo.toml -- -D warnings
 endif
 
 .PHONY: test
@@ -109,13 +118,15 @@ else
 endif
 
 .PHONY: soak
-soak: install ## Simulate ten thousand runs, kill fetches, crash their database, and follow a long chain
+soak: install ## Simulate ten thousand runs, crash databases, follow a long chain, and try many examples
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 2000 --jobs 2
 	$(BIN)/python -m tests.simulation --publish --runs 5000 --jobs 2
 	$(BIN)/python -m tests.simulation --wallets --runs 1000 --jobs 2
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 	$(BIN)/python -m tests.soak.head --blocks 100000
+	GAPLESS_EXAMPLES=1000 $(BIN)/pytest -n 2 --timeout 0 tests/stateful tests/unit/evm tests/unit/devnode \
+		tests/conformance/sink/test_machine.py tests/conformance/wallet_store/test_machine.py
 
 .PHONY: demo
 demo: install ## Run the demonstration
