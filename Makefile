@@ -74,14 +74,23 @@ wheel: $(STAMP) notices ## Build wheels of gapless and of the compiled core into
 		$(BIN)/maturin build --release --manifest-path native/Cargo.toml --out dist
 
 .PHONY: check
-check: install ## Lint, check formatting, types and the layers
+check: ## Lint, check formatting, types and the layers
+	@$(MAKE) --no-print-directory --jobs=2 check-core check-python
+
+.PHONY: check-python
+check-python: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+.PHONY: check-core
+# Built first, because clippy reuses half of what a release build compiles.
+check-core: $(CORE)
 ifneq ($(HAS_CARGO),)
 	cargo fmt --check --manifest-path native/Cargo.toml
-	CARGO_TARGET_DIR="$(CURDIR)/native/target" cargo clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml -- -D warnings
+	CARGO_TARGET_DIR="$(CURDIR)/native/target" cargo clippy --quiet --locked --release --all-targets \
+		--manifest-path native/Cargo.toml -- -D warnings
 endif
 
 .PHONY: test
@@ -117,7 +126,7 @@ else
 endif
 
 .PHONY: soak
-soak: install ## Simulate ten thousand runs, kill fetches, crash their database, follow a long chain, and read many wallets
+soak: install ## Simulate thousands of runs, crash databases, follow a long chain, read many wallets, try many examples
 	$(BIN)/python -m tests.simulation --runs 10000 --jobs 2
 	$(BIN)/python -m tests.simulation --follow --runs 2000 --jobs 2
 	$(BIN)/python -m tests.simulation --publish --runs 5000 --jobs 2
@@ -125,6 +134,9 @@ soak: install ## Simulate ten thousand runs, kill fetches, crash their database,
 	$(BIN)/python -m tests.soak.one_transaction --rounds 200
 	$(BIN)/python -m tests.soak.head --blocks 100000
 	WALLET_BLOCKS=100000 WALLET_MOVEMENTS=10000000 $(BIN)/python -m bench wallets
+	GAPLESS_EXAMPLES=1000 $(BIN)/pytest -n 2 --timeout 0 tests/stateful tests/unit/evm tests/unit/devnode \
+		tests/conformance/sink/test_machine.py tests/conformance/wallet_store/test_machine.py \
+		tests/conformance/fetch/test_fault_matrix.py
 
 .PHONY: demo
 demo: install ## Run the demonstration

@@ -28,7 +28,7 @@ _NOT_MEASURED = (
     *("fetch/test_metered.py", "fetch/test_truth.py", "rpc/test_whole_batches.py"),
     *("sink/test_expire.py", "sink/test_fold.py", "sink/test_machine.py"),
     *("sink/test_processes.py", "sink/test_real_blocks.py", "unit/test_folding.py"),
-    *("conformance/verify/", "unit/verify/"),
+    *("conformance/verify/", "unit/devnode/", "unit/verify/"),
 )
 
 

@@ -1,27 +1,22 @@
-"""Whatever happens, the ledger keeps its guarantees: one state machine, both databases.
-
-`GAPLESS_EXAMPLES=3000 pytest tests/stateful` runs longer.
-"""
+"""Whatever happens, the ledger keeps its guarantees: one state machine, both databases."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.examples import EXAMPLES, examples
 from tests.servers import PostgresServer
 from tests.stateful.databases import SqliteMachine, postgres_machine
 
-EXAMPLES = int(os.environ.get("GAPLESS_EXAMPLES", "0"))
 STEPS = 40
 PATIENCE = 900 + 5 * EXAMPLES  # a failure is worth five minutes of shrinking
 
 
-def profile(examples: int) -> settings:
+def profile(usual: int) -> settings:
     return settings(
-        max_examples=EXAMPLES or examples,
+        max_examples=examples(usual),
         stateful_step_count=STEPS,
         deadline=None,
         print_blob=True,

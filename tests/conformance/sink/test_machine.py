@@ -1,11 +1,7 @@
-"""After any order of writes, retractions and restarts, each sink equals its model.
-
-`GAPLESS_EXAMPLES=1000 pytest tests/conformance/sink/test_machine.py` runs longer.
-"""
+"""After any order of writes, retractions and restarts, each sink equals its model."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count
 from typing import ClassVar
@@ -15,8 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.sink.machine import SinkMachine
-
-EXAMPLES = int(os.environ.get("GAPLESS_EXAMPLES", "0"))
+from tests.examples import EXAMPLES, examples
 
 
 class SqliteMachine(SinkMachine):
@@ -58,27 +53,27 @@ class PartitionedMachine(PostgresMachine):
 
 @pytest.mark.timeout(600 + 5 * EXAMPLES)
 @pytest.mark.parametrize(
-    ("machine", "examples"),
+    ("machine", "usual"),
     [(SqliteMachine, 12), (UnboundSqliteMachine, 4), (DuckdbMachine, 3), (ParquetMachine, 6)],
 )
-def test_a_sink_equals_its_model(machine: type[SinkMachine], examples: int) -> None:
-    look(machine, examples)
+def test_a_sink_equals_its_model(machine: type[SinkMachine], usual: int) -> None:
+    look(machine, usual)
 
 
 @pytest.mark.timeout(600 + 5 * EXAMPLES)
-@pytest.mark.parametrize(("machine", "examples"), [(PostgresMachine, 6), (PartitionedMachine, 2)])
+@pytest.mark.parametrize(("machine", "usual"), [(PostgresMachine, 6), (PartitionedMachine, 2)])
 def test_a_sink_on_a_server_equals_its_model(
-    machine: type[PostgresMachine], examples: int, records_database: str
+    machine: type[PostgresMachine], usual: int, records_database: str
 ) -> None:
     machine.url = records_database
-    look(machine, examples)
+    look(machine, usual)
 
 
-def look(machine: type[SinkMachine], examples: int) -> None:
+def look(machine: type[SinkMachine], usual: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES or examples,
+            max_examples=examples(usual),
             stateful_step_count=15,
             deadline=None,
             print_blob=True,

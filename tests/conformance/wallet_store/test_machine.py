@@ -1,11 +1,7 @@
-"""After any order of scans, blocks, retractions and members, a store equals its model.
-
-`GAPLESS_EXAMPLES=1000 pytest tests/conformance/wallet_store/test_machine.py` runs longer.
-"""
+"""After any order of scans, blocks, retractions and members, a store equals its model."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count
 from typing import ClassVar
@@ -15,8 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.conformance.wallet_store.machine import StoreMachine
-
-EXAMPLES = int(os.environ.get("GAPLESS_EXAMPLES", "0"))
+from tests.examples import EXAMPLES, examples
 
 
 class PostgresMachine(StoreMachine):
@@ -45,19 +40,19 @@ def test_a_store_in_sqlite_equals_its_model() -> None:
 
 
 @pytest.mark.timeout(600 + 5 * EXAMPLES)
-@pytest.mark.parametrize(("machine", "examples"), [(PostgresMachine, 6), (PartitionedMachine, 2)])
+@pytest.mark.parametrize(("machine", "usual"), [(PostgresMachine, 6), (PartitionedMachine, 2)])
 def test_a_store_in_postgresql_equals_its_model(
-    machine: type[PostgresMachine], examples: int, records_database: str
+    machine: type[PostgresMachine], usual: int, records_database: str
 ) -> None:
     machine.url = records_database
-    look(machine, examples)
+    look(machine, usual)
 
 
-def look(machine: type[StoreMachine], examples: int) -> None:
+def look(machine: type[StoreMachine], usual: int) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES or examples,
+            max_examples=examples(usual),
             stateful_step_count=30,
             deadline=None,
             print_blob=True,

@@ -20,6 +20,7 @@ from gapless.devnode.evm.drafts import TRANSFER, World
 from gapless.devnode.evm.economy import CONTRACTS, DEPOSIT, SIGNERS, WITHDRAWAL, WRAPPED
 from gapless.devnode.evm.postings import COINS, VISIBLE, Cause, PostedAsset, Posting, postings
 from gapless.devnode.view import View
+from tests.examples import examples
 from tests.unit.devnode.asking import assert_valid
 from tests.unit.devnode.conftest import ECONOMY
 from tests.unit.devnode.shown import NOBODY, account, number, shown, transactions
@@ -192,7 +193,7 @@ def test_an_item_has_one_owner(economy: Chain) -> None:
     assert {state.owner(asset) for asset in burned} == {""}
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(8))
 @given(seed=st.integers(), txs=st.integers(1, 12), reorgs=st.lists(st.integers(1, 40), max_size=3))
 def test_no_balance_is_ever_negative(
     tmp_path_factory: pytest.TempPathFactory, seed: int, txs: int, reorgs: list[int]
@@ -214,7 +215,7 @@ def pictured(state: AccountState, world: World) -> list[object]:
     return [(each, state.nonce(each), state.code(each), state.explained(each)) for each in some]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(8))
 @given(
     steps=st.lists(
         st.one_of(

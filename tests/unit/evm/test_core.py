@@ -29,6 +29,7 @@ from tests.evm_answers import (
     without_receipts,
 )
 from tests.evm_core import CORE, assert_agree, with_core
+from tests.examples import examples
 from tests.unit.evm.answers import CHAIN, HEIGHT, rich_block
 from tests.unit.evm.meanings import respelled, revalued
 from tests.unit.evm.mutations import flipped, mutated
@@ -127,20 +128,20 @@ class TestWholeAnswers:
 @with_core
 class TestChangedAnswers:
     @given(data=st.data())
-    @settings(RELAXED, max_examples=150)
+    @settings(RELAXED, max_examples=examples(60))
     def test_any_change(self, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         assert_agree(data.draw(mutated(raws)), wanted)
 
     @pytest.mark.parametrize("level", [Level.OFF, Level.LINKS, Level.AUTO, Level.SENDERS])
     @given(data=st.data())
-    @settings(RELAXED, max_examples=40)
+    @settings(RELAXED, max_examples=examples(15))
     def test_at_any_level(self, level: Level, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         assert_agree(data.draw(mutated(raws)), wanted_of("custom", wanted.chain_id, level))
 
     @given(data=st.data())
-    @settings(RELAXED, max_examples=60)
+    @settings(RELAXED, max_examples=examples(25))
     def test_of_light_blocks(self, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         given = [*map(light, raws)]
@@ -148,7 +149,7 @@ class TestChangedAnswers:
         assert_agree(data.draw(mutated(given)), asked, data.draw(_samples(given)))
 
     @given(data=st.data())
-    @settings(RELAXED, max_examples=80)
+    @settings(RELAXED, max_examples=examples(30))
     def test_of_logs_without_receipts(self, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         given = [*map(without_receipts, raws)]
@@ -156,32 +157,32 @@ class TestChangedAnswers:
 
     @pytest.mark.parametrize("at", range(len(SMALL)))
     @given(data=st.data())
-    @settings(RELAXED, max_examples=30)
+    @settings(RELAXED, max_examples=examples(12))
     def test_of_real_blocks(self, at: int, data: st.DataObject) -> None:
         raw, wanted = small_real_answer(at)
         assert_agree(data.draw(mutated([raw])), wanted)
 
     @given(data=st.data())
-    @settings(RELAXED, max_examples=60)
+    @settings(RELAXED, max_examples=examples(25))
     def test_of_a_block_with_everything_in_it(self, data: st.DataObject) -> None:
         """Its hashes are invented, so it is read without checks."""
         raw = raw_block(HEIGHT, *rich_block())
         assert_agree(data.draw(mutated([raw])), wanted_of("custom", CHAIN, Level.OFF))
 
     @given(data=st.data())
-    @settings(RELAXED, max_examples=60)
+    @settings(RELAXED, max_examples=examples(25))
     def test_of_the_notation(self, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         assert_agree(data.draw(respelled(raws)), wanted, data.draw(_samples(raws)))
 
     @given(data=st.data())
-    @settings(RELAXED, max_examples=60)
+    @settings(RELAXED, max_examples=examples(25))
     def test_of_a_value(self, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         assert_agree(data.draw(revalued(raws))[1], wanted, data.draw(_samples(raws)))
 
     @given(data=st.data())
-    @settings(RELAXED, max_examples=100)
+    @settings(RELAXED, max_examples=examples(50))
     def test_of_bytes(self, made: Answers, data: st.DataObject) -> None:
         raws, wanted = made
         assert_agree(data.draw(flipped(raws)), wanted)

@@ -16,6 +16,7 @@ from gapless.chains.evm.reading import read
 from gapless.chains.family import Reading, Wanted
 from gapless.devnode import Parameters
 from tests.evm_answers import Answers, simulated_answers, small_real_answer, wanted_of
+from tests.examples import examples
 from tests.unit.evm.meanings import respelled, revalued
 from tests.unit.evm.mutations import compare, mutated, refusals
 
@@ -100,7 +101,7 @@ def _assert_same_rows(one: Reading, other: Reading) -> None:
 
 
 @given(data=st.data())
-@settings(RELAXED, max_examples=80)
+@settings(RELAXED, max_examples=examples(40))
 def test_what_is_accepted_is_what_the_chain_has(made: Answers, data: st.DataObject) -> None:
     raws, wanted = made
     expected = read(raws, wanted, (), whole=False)
@@ -112,7 +113,7 @@ def test_what_is_accepted_is_what_the_chain_has(made: Answers, data: st.DataObje
 
 @pytest.mark.parametrize("at", range(6))
 @given(data=st.data())
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=examples(10))
 def test_real_blocks(at: int, data: st.DataObject) -> None:
     raw, wanted = _real(at)
     _read(data.draw(mutated([raw])), wanted)
@@ -120,7 +121,7 @@ def test_real_blocks(at: int, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("level", [Level.OFF, Level.LINKS, Level.AUTO])
 @given(data=st.data())
-@settings(RELAXED, max_examples=20)
+@settings(RELAXED, max_examples=examples(10))
 def test_any_level(level: Level, made: Answers, data: st.DataObject) -> None:
     """Without proofs, other rows are possible, but no crash and no other answer for other ways."""
     raws, wanted = made
@@ -128,7 +129,7 @@ def test_any_level(level: Level, made: Answers, data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=examples(30))
 def test_another_notation_changes_nothing(made: Answers, data: st.DataObject) -> None:
     raws, wanted = made
     _assert_unchanged(raws, data.draw(respelled(raws)), wanted)
@@ -136,7 +137,7 @@ def test_another_notation_changes_nothing(made: Answers, data: st.DataObject) ->
 
 @pytest.mark.parametrize("at", range(6))
 @given(data=st.data())
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=examples(7))
 def test_another_notation_of_a_real_block_changes_nothing(at: int, data: st.DataObject) -> None:
     raw, wanted = _real(at)
     _assert_unchanged([raw], data.draw(respelled([raw])), wanted)
@@ -155,7 +156,7 @@ def _assert_unchanged(
 
 
 @given(data=st.data())
-@settings(RELAXED, max_examples=60)
+@settings(RELAXED, max_examples=examples(30))
 def test_another_value_is_refused_or_stored(made: Answers, data: st.DataObject) -> None:
     raws, wanted = made
     _assert_noticed(raws, *data.draw(revalued(raws)), wanted)
@@ -163,7 +164,7 @@ def test_another_value_is_refused_or_stored(made: Answers, data: st.DataObject) 
 
 @pytest.mark.parametrize("at", range(5))  # no root covers the receipts of Cronos
 @given(data=st.data())
-@settings(RELAXED, max_examples=15)
+@settings(RELAXED, max_examples=examples(7))
 def test_another_value_in_a_real_block_is_refused_or_stored(at: int, data: st.DataObject) -> None:
     raw, wanted = _real(at)
     _assert_noticed([raw], *data.draw(revalued([raw])), wanted)
