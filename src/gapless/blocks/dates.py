@@ -103,7 +103,7 @@ class _Resolver:
         """The first block at or after the moment."""
         final_time = await self.timeline.end()
         if moment.begins > final_time:
-            await self._refuse_future(moment)
+            await self._refuse_future(moment, hint="start earlier")
             raise BadSelector(
                 f"no block since `{moment}` is final yet; the latest final block,"
                 f" {self.tip.final:,}, is from {_text(final_time)}",
@@ -117,20 +117,20 @@ class _Resolver:
         """The last block within the moment; the head if it is not final yet, clipped later."""
         final_time = await self.timeline.end()
         if moment.begins > final_time:
-            await self._refuse_future(moment)
+            await self._refuse_future(moment, hint="write `latest` to fetch to the head")
         if moment.ends > final_time:
             return self.tip.head
         after = await self.timeline.first_since(moment.ends)
         await self._refuse_prehistory(moment, after)
         return after - 1
 
-    async def _refuse_future(self, moment: Moment) -> None:
+    async def _refuse_future(self, moment: Moment, *, hint: str) -> None:
         head_time = await self.times.time_of(self.tip.head)
         if moment.begins > head_time:
             raise BadSelector(
                 f"`{moment}` is after the head of the chain, block {self.tip.head:,} from"
                 f" {_text(head_time)}",
-                hint="write `latest` to fetch to the head",
+                hint=hint,
             )
 
     async def _refuse_prehistory(self, moment: Moment, found: int) -> None:

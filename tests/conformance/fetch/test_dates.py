@@ -94,6 +94,19 @@ async def test_dates_outside_the_chain_are_refused(
     assert os.listdir(tmp_path) == []  # noqa: PTH208 - at once
 
 
+@pytest.mark.parametrize(
+    ("heights", "hint"),
+    [("2023-11-16:latest", "start earlier"), ("2023-11-14:2023-11-16", "write `latest`")],
+)
+async def test_the_hint_about_a_future_date_fits_its_end_of_the_range(
+    heights: str, hint: str, node: DevNode, tmp_path: Path
+) -> None:
+    with pytest.raises(BadSelector) as refused:
+        await span_of(heights, tmp_path, node)
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith(hint)
+
+
 @pytest.mark.parametrize("target", ["sqlite", "parquet", "duckdb", "postgres"], indirect=True)
 async def test_the_same_dates_again_take_few_calls(fetch: Fetch, node: DevNode) -> None:
     """The stored blocks show where the dates are."""
