@@ -93,11 +93,25 @@ ifneq ($(HAS_CARGO),)
 		--manifest-path native/Cargo.toml -- -D warnings
 endif
 
+# What kills processes, breaks nodes and servers, alters data, or tries a great many cases.
+ORDEALS := $(addprefix tests/, stateful data/test_core.py data/test_core_rows.py \
+	$(addprefix acceptance/test_, budget.py crash.py fetch_crash.py leaving.py one_transaction.py \
+		repair.py repair_postgres.py secrets.py stopping.py wallet_crash.py wallet_scale.py) \
+	$(addprefix conformance/, family verify fetch/test_fault_matrix.py fetch/test_metered.py \
+		fetch/test_truth.py follow/test_beginning.py follow/test_endpoints.py follow/test_reorgs.py \
+		sink/test_fold.py sink/test_machine.py sink/test_processes.py) \
+	unit/rpc/test_whole_batches.py)
+PYTEST := $(BIN)/pytest -n 4 --dist worksteal
+
 .PHONY: test
 # Some of the tests show what they cover: see tests/conftest.py.
-test: install $(NODES) ## Run all tests but the simulation; 95 % of what they cover must stay covered
-	$(BIN)/pytest -n 4 --dist worksteal --cov --cov-report= --ignore tests/simulation
+test: install $(NODES) ## Run the tests; 95 % of what they cover must stay covered
+	$(PYTEST) --cov --cov-report= $(addprefix --ignore=, tests/simulation $(ORDEALS))
 	$(BIN)/coverage report --fail-under=95
+
+.PHONY: ordeals
+ordeals: install $(NODES) ## Run the tests that kill processes, break nodes and servers, and alter data
+	$(PYTEST) $(ORDEALS)
 
 .PHONY: simulate
 simulate: install ## Test the simulation, and run it two hundred times each for fetches, follows and publishers

@@ -22,13 +22,8 @@ _SLOW = (
 # where tests take long and run hardly any line that no other test runs.
 _MEASURED = ("tests/unit/", "tests/conformance/")
 _NOT_MEASURED = (
-    *("conformance/family/", "conformance/follow/test_beginning.py"),
-    *("conformance/follow/test_endpoints.py", "conformance/follow/test_reorgs.py"),
-    *("fetch/test_again.py", "fetch/test_chains.py", "fetch/test_fault_matrix.py"),
-    *("fetch/test_metered.py", "fetch/test_truth.py", "rpc/test_whole_batches.py"),
-    *("sink/test_expire.py", "sink/test_fold.py", "sink/test_machine.py"),
-    *("sink/test_processes.py", "sink/test_real_blocks.py", "unit/test_folding.py"),
-    *("conformance/verify/", "unit/devnode/", "unit/verify/"),
+    *("fetch/test_again.py", "fetch/test_chains.py", "sink/test_expire.py"),
+    *("sink/test_real_blocks.py", "unit/devnode/", "unit/test_folding.py", "unit/verify/"),
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 from gapless.chains.decoder import PYTHON
 from gapless.chains.evm import native
 from gapless.chains.evm.family import EVM
-from gapless.chains.evm.native import Core
+from gapless.chains.evm.native import EvmCore
 from gapless.chains.evm.reading import read
 from gapless.devnode import Parameters
 from tests.evm_answers import Answers, simulated_answers
@@ -31,7 +31,7 @@ def failing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*arguments: Any) -> NoReturn:
         raise request.param
 
-    core = Core(SimpleNamespace(read=fail), PYTHON)
+    core = EvmCore(SimpleNamespace(read=fail), PYTHON)
     monkeypatch.setattr(native, "installed", lambda: core)
 
 

@@ -21,7 +21,7 @@ from gapless.schema import native
 
 
 @dataclass(frozen=True)
-class Core:
+class EvmCore:
     """What reads answers in this process: the compiled core, or None if it is not used."""
 
     module: Any | None
@@ -29,18 +29,18 @@ class Core:
 
 
 @cache
-def installed() -> Core:
+def installed() -> EvmCore:
     """Return the choice of this process, which reads its environment once."""
     return find(os.environ, import_module)
 
 
-def find(environment: Mapping[str, str], load: Callable[[str], Any]) -> Core:
+def find(environment: Mapping[str, str], load: Callable[[str], Any]) -> EvmCore:
     """Return the core to use; raise `UsageError` if it is required and cannot be used."""
     core = native.find(environment, load, _unfit)
     if core.module is None:
-        return Core(None, Decoder(PYTHON.name, unused_core=core.reason))
+        return EvmCore(None, Decoder(PYTHON.name, unused_core=core.reason))
     version = getattr(core.module, "__version__", "")
-    return Core(core.module, Decoder(f"compiled core {version}".strip(), is_parallel=True))
+    return EvmCore(core.module, Decoder(f"compiled core {version}".strip(), is_parallel=True))
 
 
 def schema() -> tuple[str, ...]:
