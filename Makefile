@@ -94,13 +94,16 @@ ifneq ($(HAS_CARGO),)
 endif
 
 # What kills processes, breaks nodes and servers, alters data, or tries a great many cases.
-ORDEALS := $(addprefix tests/, stateful data/test_core.py data/test_core_rows.py \
-	$(addprefix acceptance/test_, budget.py crash.py fetch_crash.py leaving.py one_transaction.py \
+ORDEALS := $(addprefix tests/, stateful \
+	$(addprefix acceptance/test_, budget.py crash.py fetch_crash.py leaving.py one_transaction.py publish.py \
 		repair.py repair_postgres.py secrets.py stopping.py wallet_crash.py wallet_scale.py) \
-	$(addprefix conformance/, family verify fetch/test_fault_matrix.py fetch/test_metered.py \
-		fetch/test_truth.py follow/test_beginning.py follow/test_endpoints.py follow/test_reorgs.py \
-		sink/test_fold.py sink/test_machine.py sink/test_processes.py) \
-	unit/rpc/test_whole_batches.py)
+	$(addprefix conformance/, engine/test_outages.py engine/test_troubled_rows.py family \
+		fetch/test_fault_matrix.py fetch/test_metered.py fetch/test_truth.py \
+		follow/test_beginning.py follow/test_endpoints.py follow/test_reorgs.py ledger/test_silence.py \
+		sink/test_fold.py sink/test_machine.py sink/test_processes.py verify) \
+	$(addprefix data/test_, core.py core_rows.py real_blocks_restore.py) \
+	$(addprefix unit/, evm/test_core.py evm/test_core_rows.py evm/test_wallet_laws.py \
+		rpc/test_whole_batches.py wallets/test_laws.py))
 PYTEST := $(BIN)/pytest -n 4 --dist worksteal
 
 .PHONY: test
