@@ -2,7 +2,8 @@
 
 A pacer starts without a rate. It evaluates each second (an epoch):
 
-    many requests refused    the rate becomes what was answered in this epoch
+    many requests refused    the rate becomes what was answered in this epoch. A few requests that
+                             are refused in a slow epoch are not many, whatever their share is
     some refused             the rate falls a little, but not below what was answered in the best
                              recent epoch. If that does not help, the refusals are random: that
                              share is tolerated for a while, without a rate
@@ -149,7 +150,7 @@ class Pacer:
                 return
             self._rate, self._ceiling = max(LEAST, answered if many else best), answered or inf
             self._count_from(self._rate)
-        elif many:
+        elif many and self._refusals >= _TELLING:
             self._rate = max(LEAST, _MOST_DECREASE * self._rate, min(answered, self._rate))
             self._ceiling = self._rate
             self._count_from(self._rate)

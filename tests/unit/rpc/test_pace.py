@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -108,6 +109,25 @@ def test_a_provider_that_refuses_by_chance_is_not_throttled(nth: int) -> None:
     answered, _ = run(Pacer(), chance(), 0, 120)
     at_best, _ = run(Unpaced(), chance(), 0, 120)
     assert answered > 0.7 * at_best
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.06])
+@pytest.mark.parametrize("calls", [1, 20])
+def test_a_fifth_refused_by_chance_does_not_throttle_a_slow_client(
+    calls: int, seconds: float
+) -> None:
+    """In a second with few requests, a third of them is soon refused, which proves nothing."""
+    for seed in range(40):
+        chance, pacer, now, answered = random.Random(seed), Pacer(), 0.0, 0
+        while now < 120:
+            now += max(pacer.wait(now), seconds)
+            sent = min(calls, pacer.largest or calls)
+            pacer.take(sent, now)
+            if refused := chance.random() < 0.2:
+                now += 0.01
+            pacer.record(0 if refused else sent, sent if refused else 0, now)
+            answered += 0 if refused else sent
+        assert answered > 0.3 * 0.8 * calls * 120 / (seconds + 0.002), seed
 
 
 def test_one_refused_request_in_a_slow_second_does_not_set_a_rate() -> None:
